@@ -1,0 +1,219 @@
+"""The nouns every part shares: a model's shape, an accelerator, a number format, a price. Plain frozen data, no tables.
+
+Field names follow the catalogue's columns. Derived facts are properties.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+StateKind = Literal["full", "sliding", "chunked", "latent", "linear"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearState:
+    """Shape of a gated-delta-net / Mamba layer's state: a convolution tail and a recurrent matrix per sequence.
+
+    `convolution_elements` and `recurrent_elements` are element counts of one layer for one sequence.
+    """
+
+    key_heads: int
+    value_heads: int
+    key_dim: int
+    value_dim: int
+    convolution_kernel: int
+
+    @property
+    def convolution_channels(self) -> int:
+        return 2 * self.key_heads * self.key_dim + self.value_heads * self.value_dim
+
+    @property
+    def convolution_elements(self) -> int:
+        return self.convolution_channels * (self.convolution_kernel - 1)
+
+    @property
+    def recurrent_elements(self) -> int:
+        return self.value_heads * self.key_dim * self.value_dim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionGroup:
+    """The layers of a model that keep the same kind of state.
+
+    full: keys and values of every token. sliding, chunked: of the last `window` tokens. latent: one compressed vector
+    of `latent_rank + rope_dim` per token (MLA), shared by all heads. linear: a state of fixed size (`linear`).
+    """
+
+    kind: StateKind
+    layers: int
+    query_heads: int = 0
+    kv_heads: int = 0
+    key_dim: int = 0
+    value_dim: int = 0
+    window: int | None = None
+    latent_rank: int = 0
+    rope_dim: int = 0
+    indexer_dim: int = 0  # DeepSeek sparse attention: keys of the indexer, cached beside the latent
+    linear: LinearState | None = None
+
+    @property
+    def elements_per_token(self) -> int:
+        """Cached elements per token of ONE layer, before any split over GPUs; 0 for linear layers."""
+        if self.kind == "linear":
+            return 0
+        if self.kind == "latent":
+            return self.latent_rank + self.rope_dim + self.indexer_dim
+        return self.kv_heads * (self.key_dim + self.value_dim)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experts:
+    """Mixture-of-experts shape. Layers before `first_dense_layers`, and those off the `layer_step`, stay dense."""
+
+    count: int
+    per_token: int
+    intermediate_size: int
+    shared_count: int = 0
+    shared_intermediate_size: int = 0
+    first_dense_layers: int = 0
+    layer_step: int = 1
+    dense_intermediate_size: int | None = None
+    router_bias: bool = False
+    shared_gate: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A decoder-only language model's shape, from the catalogue or a config.json."""
+
+    id: str
+    name: str
+    hub_repository: str
+    hidden_size: int
+    layers: int
+    attention_heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate_size: int
+    vocabulary: int
+    tied_embeddings: bool
+    max_context: int
+    groups: tuple[AttentionGroup, ...]
+    experts: Experts | None = None
+    query_latent_rank: int | None = None
+    qk_nope_dim: int = 0
+    gated_mlp: bool = True
+    qkv_bias: bool = False
+    output_bias: bool = False
+    mlp_bias: bool = False
+    norm_kind: str = "rmsnorm"
+    norms_per_layer: int = 2
+    qk_norm: str | None = None
+    learned_positions: int = 0
+    native_dtype: str = "bfloat16"
+    published_parameters: int | None = None
+    vision_parameters: int = 0
+    mtp_parameters: int = 0
+    source: str = ""
+    note: str = ""
+
+    @property
+    def mixture(self) -> bool:
+        return self.experts is not None
+
+    @property
+    def expert_layers(self) -> int:
+        """How many layers hold experts."""
+        if self.experts is None:
+            return 0
+        step = self.experts.layer_step
+        return sum(1 for layer in range(self.experts.first_dense_layers, self.layers) if (layer + 1) % step == 0)
+
+    @property
+    def dense_layers(self) -> int:
+        return self.layers - self.expert_layers
+
+    @property
+    def latent(self) -> AttentionGroup | None:
+        """The MLA group, if the model has one."""
+        return next((group for group in self.groups if group.kind == "latent"), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accelerator:
+    """One device. Rates are dense with fp32 accumulation; None means the device has no such path or no source gave it."""
+
+    id: str
+    name: str
+    vendor: str
+    segment: str
+    architecture: str
+    year: int | None
+    memory_box_gib: float
+    memory_usable_mib: float | None  # what the driver reports; None where no source gave it
+    memory_usable_basis: str
+    bandwidth_bytes_per_s: float
+    bf16_flops: float | None
+    fp16_flops: float | None
+    fp8_flops: float | None
+    int8_ops: float | None
+    fp4_flops: float | None
+    fp32_flops: float | None
+    tdp_w: float | None
+    link_kind: str
+    link_bytes_per_s_one_way: float | None
+    pcie_bytes_per_s_one_way: float | None
+    compute_capability: str | None = None
+    source: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """A number format for weights or KV cache.
+
+    scope: "linear" (linear weights only; embeddings, head and norms stay 16-bit), "all" (every matrix),
+    "mix" (a GGUF file mix, bits computed per model), "tensor" (one GGUF tensor type), "kv" (cache elements).
+    """
+
+    id: str
+    name: str
+    family: str
+    scope: str
+    bits_per_weight: float
+    block_elements: int = 1
+    block_bytes: float = 0.0
+    compute: str = "bf16"  # which dense rate the matrix units run at: bf16, fp8, int8, fp4
+    formula: str = ""
+    perplexity_delta: float | None = None  # Llama-3-8B on WikiText-2, llama.cpp's published table
+    kl_divergence: float | None = None
+    source: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudPrice:
+    """What one accelerator costs for an hour somewhere. `date` is '' where the source gave none (say so on screen)."""
+
+    accelerator: str
+    cloud: str
+    region: str
+    instance: str
+    gpus: float
+    usd_per_gpu_hour: float | None
+    spot_usd_per_gpu_hour: float | None
+    date: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiOffer:
+    """A provider's price for one model, per million tokens."""
+
+    model: str
+    provider: str
+    input_usd: float
+    output_usd: float
+    cached_input_usd: float | None
+    date: str
+    source: str
+    outlier: bool = False
