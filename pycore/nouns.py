@@ -217,3 +217,48 @@ class ApiOffer:
     date: str
     source: str
     outlier: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parallel:
+    """How one replica is split: tensor parallel within a stage, pipeline stages, and how many replicas (dp) there are.
+
+    `expert`: experts are placed whole (each device holds count / (tp x dp) of them) instead of sliced tp ways.
+    """
+
+    tensor: int = 1
+    pipeline: int = 1
+    data: int = 1
+    expert: bool = False
+
+    @property
+    def devices(self) -> int:
+        return self.tensor * self.pipeline * self.data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """A question after every name has been looked up: what runs, on what, split how, under which load.
+
+    `sequences` counts all replicas together; `context` is the longest sequence to hold; `prompt` and `output` describe
+    the typical request; `max_batched_tokens` 0 and `memory_fraction` 0 mean the engine's default.
+    """
+
+    model: Model
+    weights: Format
+    keys: Format
+    values: Format
+    accelerator: Accelerator
+    parallel: Parallel
+    engine: str
+    context: int
+    sequences: int
+    prompt: int
+    output: int
+    memory_fraction: float = 0.0
+    max_batched_tokens: int = 0
+    used_bytes: int = 0
+
+    @property
+    def sequences_per_replica(self) -> int:
+        return -(-self.sequences // self.parallel.data)
