@@ -115,11 +115,10 @@ def written(value: object) -> str:
 
 
 def source_line(function: Callable) -> str:
-    """'pycore/vram/kv.py:16' of a function in this distribution: the path from the package root down."""
+    """'pycore/vram/kv.py:16' of a function: its file from the distribution's root down, and its first line."""
     code = function.__code__
-    path = code.co_filename.replace("\\", "/")
-    package = function.__module__.split(".")[0] + "/"
-    return f"{path[path.rfind(package):]}:{code.co_firstlineno}"
+    package = code.co_filename.replace("\\", "/").endswith("/__init__.py")
+    return f"{function.__module__.replace('.', '/')}{'/__init__' if package else ''}.py:{code.co_firstlineno}"
 
 
 def term(name: str, unit: str, *, basis: str = "derived", source: str = "") -> Callable:
