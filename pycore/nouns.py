@@ -53,6 +53,8 @@ class AttentionGroup:
     latent_rank: int = 0
     rope_dim: int = 0
     indexer_dim: int = 0  # DeepSeek sparse attention: keys of the indexer, cached beside the latent
+    indexer_heads: int = 0
+    values_are_keys: bool = False  # no value projection: values are the keys (both are still cached)
     linear: LinearState | None = None
 
     @property
@@ -77,13 +79,18 @@ class Experts:
     first_dense_layers: int = 0
     layer_step: int = 1
     dense_intermediate_size: int | None = None
-    router_bias: bool = False
+    router_bias: bool = False  # one number an expert: a bias, or DeepSeek's correction of the score
     shared_gate: bool = False
+    bias: bool = False  # biases inside the experts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A decoder-only language model's shape, from the catalogue or a config.json."""
+    """A decoder-only language model's shape, from the catalogue or a config.json.
+
+    `pattern` says which group each layer belongs to: one character a layer, an index into `groups` in base 36, repeated
+    from the first layer on ("001" = two layers of the first group, then one of the second, and again).
+    """
 
     id: str
     name: str
@@ -109,10 +116,15 @@ class Model:
     norms_per_layer: int = 2
     qk_norm: str | None = None
     learned_positions: int = 0
+    pattern: str = "0"
+    output_gate: bool = False  # a sigmoid gate on the attention output: its query projection is twice as wide
+    attention_sinks: bool = False  # one learned logit a head (gpt-oss)
     native_dtype: str = "bfloat16"
     published_parameters: int | None = None
     vision_parameters: int = 0
     mtp_parameters: int = 0
+    mtp_layers: int = 0  # multi-token-prediction layers stored beside the model, loaded only to speculate
+    mtp_own_embeddings: bool = False  # each of them stores its own copy of embedding and head
     source: str = ""
     note: str = ""
 
@@ -125,12 +137,21 @@ class Model:
         """How many layers hold experts."""
         if self.experts is None:
             return 0
-        step = self.experts.layer_step
-        return sum(1 for layer in range(self.experts.first_dense_layers, self.layers) if (layer + 1) % step == 0)
+        first, step = self.experts.first_dense_layers, self.experts.layer_step
+        return max(0, self.layers // step - first // step)
 
     @property
     def dense_layers(self) -> int:
         return self.layers - self.expert_layers
+
+    def holds_experts(self, layer: int) -> bool:
+        """Whether the layer (counted from 0) is a mixture of experts."""
+        return (self.experts is not None and layer >= self.experts.first_dense_layers
+                and (layer + 1) % self.experts.layer_step == 0)
+
+    def group_of(self, layer: int) -> AttentionGroup:
+        """The attention group that the layer (counted from 0) belongs to."""
+        return self.groups[int(self.pattern[layer % len(self.pattern)], 36)]
 
     @property
     def latent(self) -> AttentionGroup | None:
@@ -182,7 +203,10 @@ class Format:
     bits_per_weight: float
     block_elements: int = 1
     block_bytes: float = 0.0
-    compute: str = "bf16"  # which dense rate the matrix units run at: bf16, fp8, int8, fp4
+    row_bytes: float = 0.0  # beside the blocks: per output feature (a per-channel scale), per input feature,
+    column_bytes: float = 0.0  # and per matrix (a per-tensor scale)
+    matrix_bytes: float = 0.0
+    compute: str = "bf16"  # which dense rate the matrix units run at: bf16 (any 16-bit), fp8, int8, fp4, fp32
     formula: str = ""
     perplexity_delta: float | None = None  # Llama-3-8B on WikiText-2, llama.cpp's published table
     kl_divergence: float | None = None
