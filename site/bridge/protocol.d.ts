@@ -1,0 +1,95 @@
+// Every message between page and worker, and everything the bridge expects to find in a page.
+// Only JSON text crosses (postMessage(JSON.stringify(message))). The one exception is the first message to the worker of
+// a single-file page, which hands over the inlined files as ArrayBuffers.
+// Ids grow; a reply with an id older than the newest question is dropped on both sides.
+
+// ---- page -> worker ------------------------------------------------------------------------------------------------
+
+/** First message: where the files are. Sizes are bytes as they arrive, so that progress is known before the headers. */
+export interface Boot {
+  type: "boot";
+  studio: string;
+  base: string; // absolute URL of the assets folder, ends in "/"
+  files: { [role: string]: { name: string; bytes: number } }; // pyodide, asm, wasm, stdlib, lock, app, snapshot, ...
+  check: string; // sha256 (hex) of the default panel as the build rendered it: the worker's self-check
+  packages: string[]; // packages to load after "ready", in the background (numpy), by name in the lock file
+}
+export interface Ask { type: "ask"; id: number; studio: string; form: string } // form: URL-encoded fields
+export interface Cancel { type: "cancel"; id: number }
+/** Lines of the Python drawer; `query` and `answer` are bound to the question in `form`. */
+export interface Run { type: "run"; id: number; studio: string; form: string; code: string }
+export type ToWorker = Boot | Ask | Cancel | Run;
+
+// ---- worker -> page ------------------------------------------------------------------------------------------------
+
+/** Loading, by named stage; `loaded`/`total` are bytes of all files together. */
+export interface Stage { type: "stage"; stage: "download" | "unpack" | "start" | "check"; loaded: number; total: number }
+/** `note` says in words why the snapshot was not used, when it was not. `verified`: painted page = Python's own answer. */
+export interface Ready { type: "ready"; how: "snapshot" | "plain"; seconds: number; bytes: number; verified: boolean; note: string }
+/** Terminal: the runtime could not be loaded, or died. The page keeps what it shows. */
+export interface Failed { type: "failed"; stage: string; message: string }
+export interface Progress { type: "progress"; id: number; stage: string; fraction: number }
+export interface Answer {
+  type: "answer"; id: number;
+  panel: string; // HTML of the panel's inside; byte for byte what the build gives for the same question
+  query: string; // canonical query string without "?"; "" for the default question
+  title: string; // document title
+  headline: string; // one line, read out by screen readers when the answer changes
+  command: string; // shell command that asks the same
+  python: string; // Python lines that ask the same
+  charts: { [id: string]: object }; // Vega-Lite specs; colours may be "var(--name)"
+  downloads: { [fileName: string]: { media: string; text: string } };
+}
+/** Nothing was computed: each fault belongs to a field (or to none: field ""). The last answer stays. */
+export interface Invalid { type: "invalid"; id: number; message: string; errors: { field: string; message: string; suggestions: string[] }[] }
+/** A fault of ours, in words. The last answer stays. */
+export interface Broken { type: "broken"; id: number; message: string }
+export interface Ran { type: "ran"; id: number; output: string; error: boolean }
+export type FromWorker = Stage | Ready | Failed | Progress | Answer | Invalid | Broken | Ran;
+
+// ---- what a page holds ---------------------------------------------------------------------------------------------
+//
+// <script type="application/json" id="bridge">   PageConfig below; the build writes it
+// form#question                 method=get; stands outside #panel. Its controls are named as the Query's fields.
+//   fieldset[data-ready]        disabled in the HTML; enabled when Python is ready (same size, nothing shifts)
+//   [name=F]                    control of field F, id "field-F", aria-describedby="help-F error-F"
+//   [data-error-for=F]          empty element, id "error-F"; the bridge writes the message and the suggestions
+//                               (buttons.suggestion that put the name into the field) and sets aria-invalid on the control
+//   [data-error-for=""]         faults that belong to no field
+//   input[type=file][data-into=F]   its text goes into field F; dropping a file on the control of F does the same
+//   button[data-fetch=URL][data-from=F][data-into=G]   "{}" in URL is replaced by the value of field F; the text that the
+//                               URL answers is put into field G (at most 4 MB, 15 s), faults are shown at F
+// #panel                        the answer. Swapped by morphing: focus, open <details>, scroll and popovers survive.
+//                               data-state = "default" | "pending" | "stale" | "current": default: the painted answer;
+//                               pending: computing (aria-busy too); stale: your question was refused, the last answer stays
+// [data-chart=ID]               EMPTY in the panel template. The build puts <svg> drawings in it (span.chart-wide 640 px and
+//                               span.chart-narrow 340 px: CSS shows one), the bridge a live chart when an answer changes it.
+//                               Give it role="img" and an aria-label: the panel has the figures as a table elsewhere.
+// #status[role=status]          one line of text: loading stage, "Python ready in ...", what failed
+// progress[data-progress]       bytes while loading, fraction of a job while computing; [hidden] otherwise (keep its room)
+// [data-show=painted]           [hidden] unless a query string is being computed: "default answer shown, yours is coming"
+// [data-show=offline-note]      [hidden] unless loading failed
+// button[data-action=theme]     light / dark / system, remembered (localStorage "theme"); sets <html data-theme=...>
+// button[data-action=share]     copies the page's URL
+// button[data-action=copy][data-text=command|python]   copies it;  [data-out=command|python] shows it (pre, code)
+//                               (data-action=cli and data-action=python are accepted as short forms)
+// button[data-action=copy][data-copy="#selector"]      copies the text of an element
+// button[data-action=download][data-file=NAME]         saves a file of answer.downloads; without data-file: all of them
+// button[data-action=chart-svg|chart-png][data-id=ID]  saves a chart
+// button[data-action=cancel]    shown ([hidden] removed) while a job runs longer than 0.3 s
+// button[data-action=drawer] + dialog#drawer or #drawer[hidden]   the Python drawer:
+//   #drawer textarea[data-code], button[data-action=run], button[data-action=stop], pre[data-output]
+// a[href^="?"]                  a question as a link (presets, remedies): asked without leaving the page
+// table[data-table]             sortable: <th><button data-sort>..</button></th>; cells may carry data-value (number or text)
+// input|select[data-filter="#table-id"]   hides rows that do not hold the text; [data-column=N] looks at one column only.
+//                               Such controls stand in the panel, outside the form.
+// [data-live-disabled]          disabled in the HTML, enabled when Python is ready (downloads, drawer, chart saving)
+
+export interface PageConfig {
+  studio: string;
+  assets: string; // relative URL of the assets folder
+  files: Boot["files"];
+  check: string;
+  packages: string[];
+  patience: number; // ms without a word from a busy worker before it is taken for dead and restarted (once)
+}
