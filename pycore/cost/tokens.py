@@ -1,0 +1,111 @@
+"""From dollars an hour to dollars a million tokens.
+
+A rented machine costs the same whatever it does, so money follows machine time. A request takes the machine for the
+time its prompt needs (prefill) and for its share of the decode steps; the first is charged to input tokens, the second
+to output tokens. At utilisation u only u of each paid hour does work, so every busy second carries 1 / u of its price.
+By construction, what all tokens of a busy hour fetch at these prices equals what the machine costs.
+
+Prefill and decode are added up as if they took turns. An engine that mixes both in one step can hide part of the
+prefill behind memory reads, so the prices are on the high side, never below what the speeds allow.
+"""
+
+from pycore.ledger import term
+
+MILLION = 1_000_000
+
+
+@term("The machine", "USD/h")
+def machine_hour(usd_per_gpu_hour, devices):
+    """usd_per_gpu_hour × devices"""
+    return usd_per_gpu_hour * devices
+
+
+@term("One busy second", "USD/s")
+def busy_second(usd_per_hour, utilisation):
+    """usd_per_hour ÷ 3600 ÷ utilisation"""
+    return usd_per_hour / 3600 / utilisation
+
+
+@term("Machine time of a whole prompt", "s")
+def prompt_seconds(prefill_s, data_parallel):
+    """prefill_s ÷ data_parallel
+
+    Replicas prefill side by side; within a replica prompts take turns.
+    """
+    return prefill_s / data_parallel
+
+
+@term("Machine time of an answer", "s")
+def answer_seconds(output, tokens_per_s):
+    """output ÷ tokens_per_s"""
+    return output / tokens_per_s
+
+
+@term("Machine time of a request", "s")
+def request_seconds(prompt_s, cached_share, answer_s):
+    """prompt_s × (1 − cached_share) + answer_s
+
+    A cached prompt token is not computed again. Taking prefill as proportional to the tokens computed leaves out that
+    the rest of the prompt still attends to the cached part.
+    """
+    return prompt_s * (1 - cached_share) + answer_s
+
+
+@term("Share of machine time in prefill", "%")
+def prefill_share(prompt_s, cached_share, answer_s):
+    """100 × prompt_s × (1 − cached_share) ÷ (prompt_s × (1 − cached_share) + answer_s)"""
+    return 100 * prompt_s * (1 - cached_share) / (prompt_s * (1 - cached_share) + answer_s)
+
+
+@term("Requests a machine serves when busy", "requests/s")
+def request_rate(request_s):
+    """1 ÷ request_s"""
+    return 1 / request_s
+
+
+@term("Input", "USD/1M tokens")
+def input_price(usd_per_s, prompt_s, prompt):
+    """usd_per_s × prompt_s ÷ prompt × 1000000"""
+    return usd_per_s * prompt_s / prompt * MILLION
+
+
+@term("Cached input", "USD/1M tokens", basis="definition")
+def cached_input_price(usd_per_s):
+    """usd_per_s × 0
+
+    A cached prompt token takes no prefill time; the memory it holds and the reads it causes are in the decode time,
+    which output tokens pay.
+    """
+    return usd_per_s * 0
+
+
+@term("Output", "USD/1M tokens")
+def output_price(usd_per_s, answer_s, output):
+    """usd_per_s × answer_s ÷ output × 1000000"""
+    return usd_per_s * answer_s / output * MILLION
+
+
+@term("Blended", "USD/1M tokens")
+def blended_price(usd_per_s, request_s, prompt, output):
+    """usd_per_s × request_s ÷ (prompt + output) × 1000000
+
+    The mix is the question's own: its prompt and output length, its cached share. Equal to input and output price
+    weighted by their tokens.
+    """
+    return usd_per_s * request_s / (prompt + output) * MILLION
+
+
+@term("Blended 3:1", "USD/1M tokens", source="the 3 input : 1 output mix that API price tables quote")
+def three_to_one_price(input_usd, output_usd):
+    """(3 × input_usd + output_usd) ÷ 4"""
+    return (3 * input_usd + output_usd) / 4
+
+
+@term("Energy, at most", "kWh/1M tokens")
+def energy_bound(tdp_w, devices, request_s, prompt, output, utilisation):
+    """tdp_w × devices × request_s ÷ utilisation ÷ (prompt + output) × 1000000 ÷ 3600000
+
+    Every device at its rated power for the whole hour, idle time included: an upper bound for the devices. Host, fans,
+    power supplies and cooling are not in it. The maker's rated power is a thermal limit, not a measurement.
+    """
+    return tdp_w * devices * request_s / utilisation / (prompt + output) * MILLION / 3_600_000
