@@ -1,0 +1,265 @@
+"""Fit the shares of datasheet rates that real kernels reach, and write them with their residuals.
+
+    python -m runtime.measure.efficiency --facts ../shared/facts [--check]
+
+Reads facts/kernels (aiconfigurator-core 0.12.0, Vidur, LLMServingSim), writes data/catalog/efficiency.csv. Time of a
+kernel, per card generation, number format and engine (shares are of the datasheet's figure):
+
+    product    launch + (read ** sharpness + work ** sharpness) ** (1 / sharpness)
+    experts    launch + read + work, where read holds `extra` passes over the routed activations
+    decode     launch + extra x sequences x KV heads + KV bytes / (share x bandwidth)
+    prefill    launch + bytes / (share x bandwidth) + FLOP / (share x rate)
+    allreduce  launch + min(one shot, extra + two shots): a one-shot exchange sends the message to every peer
+               ((n - 1) x message), a two-shot one moves 2 (n - 1) / n x message as a ring does and syncs once more
+    elementwise  launch + bytes / (share x bandwidth)
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from runtime.measure.fitting import Residuals, fit
+from runtime.measure.kernels import GENERATIONS, Card, cards, column, grouped, rows
+from runtime.measure.tables import csv_text, settle
+
+COLUMNS = ("operation", "generation", "compute", "engine", "launch_us", "bandwidth_share", "compute_share", "sharpness",
+           "extra", "rows", "median_error_pct", "p90_error_pct", "low", "high", "cards", "source")
+AIC = "aiconfigurator-core 0.12.0 (PyPI, Apache-2.0)"
+VIDUR = "microsoft/vidur @7d475133 (MIT)"
+SIMULATOR = "casys-kaist/LLMServingSim @5daddb21 (MIT)"
+MICRO, NANO = 1e-6, 1e-9
+
+# dtype in the tables -> (compute kind, weight bytes, activation bytes, dense rate used)
+PRODUCTS = {
+    "bfloat16": ("bf16", 2, 2, "bf16"), "fp8": ("fp8", 1, 1, "fp8"), "fp8_block": ("fp8-block", 1 + 4 / 16384, 1, "fp8"),
+    "nvfp4": ("fp4", 0.5625, 0.5625, "fp4"), "int8_wo": ("w8a16", 1, 2, "bf16"), "int4_wo": ("w4a16", 0.53125, 2, "bf16"),
+    "sq": ("int8", 1, 1, "int8"), "w4a16_mxfp4": ("w4a16", 0.53125, 2, "bf16"),
+    "w4a8_mxfp4_mxfp8": ("fp8-fp4", 0.53125, 1, "fp8"),
+}
+SHARES = (0.02, 1.5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of efficiency.csv."""
+
+    operation: str
+    generation: str
+    compute: str
+    engine: str
+    launch_us: float
+    residuals: Residuals
+    systems: tuple[str, ...]
+    source: str
+    bandwidth_share: float | None = None
+    compute_share: float | None = None
+    sharpness: float | None = None
+    extra: float | None = None
+
+    def cells(self) -> dict[str, object]:
+        found = {name: getattr(self, name) for name in COLUMNS[:9]} | {"cards": " ".join(self.systems), "source": self.source}
+        return found | {name: getattr(self.residuals, name) for name in COLUMNS[9:14]}
+
+
+def by_generation(found: list[dict[str, str]], *names: str) -> Iterator[tuple[tuple[str, ...], list[dict[str, str]]]]:
+    """Rows by card generation and the named columns, in a fixed order."""
+    for row in found:
+        row["generation"] = GENERATIONS[row["system"]]
+    yield from grouped(found, "generation", *names).items()
+
+
+def figures(found: list[dict[str, str]], table: dict[str, Card], what: Callable[[Card], float]) -> object:
+    """A datasheet figure of each row's system, as an array."""
+    import numpy
+
+    return numpy.array([what(table[row["system"]]) for row in found])
+
+
+def systems(found: list[dict[str, str]]) -> tuple[str, ...]:
+    return tuple(sorted({row["system"] for row in found}))
+
+
+def products(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
+    """Matrix products, from gemm.csv. Left out: vLLM's fp8_block table, whose 60 to 400 us at every size is a start-up
+    cost of that benchmark (served MiniMax-M2.5 on B200 takes 14 ms a step for 124 such products)."""
+    found = [row for row in rows(facts / "kernels/gemm.csv.gz") if (row["framework"], row["dtype"]) != ("vllm", "fp8_block")]
+    for (generation, engine, dtype), part in by_generation(found, "framework", "dtype"):
+        compute, weight, activation, rate = PRODUCTS[dtype]
+        yield product_row(part, table, generation, compute, engine, (weight, activation, rate), AIC)
+    yield from vidur_products(facts, table)
+
+
+def product_row(part: list[dict[str, str]], table: dict[str, Card], generation: str, compute: str, engine: str,
+                sizes: tuple[float, float, str], source: str) -> Row:
+    """Fit one group of products: rows with m, n, k and latency_ms."""
+    weight, activation, rate = sizes
+    m, n, k, measured = (column(part, name) for name in ("m", "n", "k", "latency_ms"))
+    read = (n * k * weight + m * k * activation + m * n * 2) / figures(part, table, lambda card: card.bandwidth)
+    work = 2 * m * n * k / figures(part, table, lambda card: card.rate(rate) or card.bf16)
+
+    def times(p: list[float]) -> object:
+        launch, share, rate_share, sharpness = p
+        return launch * MICRO + ((read / share) ** sharpness + (work / rate_share) ** sharpness) ** (1 / sharpness)
+
+    starts = [(launch, 0.8, 0.7, sharpness) for launch in (1, 6) for sharpness in (1.5, 3)]
+    p, rest = fit(times, measured * 1e-3, starts, [(0.05, 60), SHARES, SHARES, (1, 6)])
+    return Row(operation="product", generation=generation, compute=compute, engine=engine, launch_us=p[0],
+               bandwidth_share=p[1], compute_share=p[2], sharpness=p[3], residuals=rest, systems=systems(part), source=source)
+
+
+def vidur_products(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
+    """GA10x (A40), which only Vidur profiled: its projections as products."""
+    found = []
+    for row in rows(facts / "kernels/vidur_mlp_extract.csv.gz"):
+        if row["device"] != "a40":
+            continue
+        hidden, wide, tp = int(row["n_embd"]), int(row["n_expanded_embd"]), int(row["tp"])
+        head = hidden // int(row["n_head"])
+        shapes = {"attn_pre_proj": ((int(row["n_head"]) + 2 * int(row["n_kv_head"])) * head // tp, hidden),
+                  "attn_post_proj": (hidden, hidden // tp), "mlp_down_proj": (hidden, wide // tp),
+                  "mlp_up_proj": (wide // tp * (2 if row["use_gated_mlp"] == "True" else 1), hidden)}
+        found += [{"system": "a40", "m": row["num_tokens"], "n": str(n), "k": str(k), "latency_ms": row[f"{name}_ms"]}
+                  for name, (n, k) in shapes.items() if row[f"{name}_ms"] and float(row[f"{name}_ms"]) > 0]
+    yield product_row(found, table, "ampere", "bf16", "any", (2, 2, "bf16"), VIDUR)
+
+
+def experts(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
+    """Mixture-of-experts layers, from moe_small.csv. The "balanced" rows spread m x top-k choices over min(E, m x top-k)
+    experts; GPUs whose table has no balanced row are left out, since a power law leaves open which experts are read."""
+    found = [row for row in rows(facts / "kernels/moe_small.csv.gz") if row["distribution"] == "balanced"]
+    for (generation, engine, dtype), part in by_generation(found, "framework", "dtype"):
+        compute, weight, activation, rate = PRODUCTS[dtype]
+        m, hidden, inter, topk, count, tp = (column(part, name) for name in
+                                             ("num_tokens", "hidden", "inter", "topk", "experts", "tp"))
+        import numpy
+
+        bandwidth = figures(part, table, lambda card: card.bandwidth)
+        read = numpy.minimum(count, m * topk) * 3 * hidden * inter / tp * weight / bandwidth
+        moved = m * topk * hidden * 2 / bandwidth
+        work = 2 * m * topk * 3 * hidden * inter / tp / figures(part, table, lambda card: card.rate(rate) or card.bf16)
+
+        def times(p: list[float], read=read, moved=moved, work=work) -> object:
+            return p[0] * MICRO + (read + p[3] * moved) / p[1] + work / p[2]
+
+        starts = [(15, 0.8, 0.4, passes) for passes in (0.5, 3)]
+        p, rest = fit(times, column(part, "latency_ms") * 1e-3, starts, [(1, 100), SHARES, SHARES, (0.01, 20)])
+        yield Row(operation="experts", generation=generation, compute=compute, engine=engine, launch_us=p[0],
+                  bandwidth_share=p[1], compute_share=p[2], extra=p[3], residuals=rest, systems=systems(part), source=AIC)
+
+
+def decode(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
+    """One query token a sequence against its KV cache, from attention_decode.csv, 64 cached tokens and more. Rows that
+    read faster than the datasheet's bandwidth were served by the cache of the card and are left out."""
+    found = [row for row in rows(facts / "kernels/attention_decode.csv.gz") if int(row["kv_len"]) >= 64]
+    for (generation, engine, dtype), part in by_generation(found, "framework", "kv_dtype"):
+        element = 1 if dtype == "fp8" else 2
+
+        def size(row: dict[str, str], element=element) -> float:
+            return 2 * element * int(row["batch"]) * int(row["kv_len"]) * int(row["kv_heads"]) * int(row["head_dim"])
+
+        part = [row for row in part if size(row) / (float(row["latency_ms"]) * 1e-3) <= table[row["system"]].bandwidth]
+        import numpy
+
+        read = numpy.array([size(row) for row in part]) / figures(part, table, lambda card: card.bandwidth)
+        heads = column(part, "batch") * column(part, "kv_heads")
+
+        def times(p: list[float], read=read, heads=heads) -> object:
+            return p[0] * MICRO + p[2] * NANO * heads + read / p[1]
+
+        p, rest = fit(times, column(part, "latency_ms") * 1e-3, [(10, 0.8, 3), (10, 0.8, 20)],
+                      [(1, 200), SHARES, (0.01, 200)])
+        yield Row(operation="decode", generation=generation, compute=f"kv{8 * element}", engine=engine, launch_us=p[0],
+                  bandwidth_share=p[1], extra=p[2], residuals=rest, systems=systems(part), source=AIC)
+
+
+def prefill(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
+    """Causal attention of whole prompts, from attention_prefill.csv, 128 tokens and more; 16-bit arithmetic."""
+    found = [row for row in rows(facts / "kernels/attention_prefill.csv.gz")
+             if int(row["isl"]) >= 128 and row["attn_dtype"] == "bfloat16"]
+    for (generation, engine, dtype), part in by_generation(found, "framework", "kv_dtype"):
+        element = 1 if dtype == "fp8" else 2
+        batch, tokens, heads, kv, dim = (column(part, name) for name in ("batch", "isl", "heads", "kv_heads", "head_dim"))
+        read = batch * tokens * dim * (4 * heads + 2 * kv * element) / figures(part, table, lambda card: card.bandwidth)
+        work = 2 * batch * heads * dim * tokens * (tokens + 1) / figures(part, table, lambda card: card.bf16)
+
+        def times(p: list[float], read=read, work=work) -> object:
+            return p[0] * MICRO + read / p[1] + work / p[2]
+
+        p, rest = fit(times, column(part, "latency_ms") * 1e-3, [(10, 0.4, 0.5)], [(1, 200), SHARES, SHARES])
+        yield Row(operation="prefill", generation=generation, compute=f"kv{8 * element}", engine=engine, launch_us=p[0],
+                  bandwidth_share=p[1], compute_share=p[2], residuals=rest, systems=systems(part), source=AIC)
+
+
+def allreduce(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
+    """All-reduce inside one machine by number of devices, the serving engines' own kernels inside CUDA graphs. Shares are
+    of the link's one-way rate (cards without a link: PCIe's): bandwidth_share one shot, compute_share two shots."""
+    found = [row for row in rows(facts / "kernels/allreduce.csv.gz") if row["framework"] != "nccl"
+             and not row["kernel"].endswith("_eager") and 1024 <= int(row["message_size"]) <= 1 << 28]
+    for (generation, count), part in by_generation(found, "num_gpus"):
+        n = int(count)
+        message = column(part, "message_size") / figures(part, table, lambda card: card.link or card.pcie)
+
+        def times(p: list[float], message=message, n=n) -> object:
+            import numpy
+
+            two_shots = p[3] * MICRO + 2 * (n - 1) / n * message / p[2]
+            return p[0] * MICRO + numpy.minimum((n - 1) * message / p[1], two_shots)
+
+        starts = [(5, share, share, 5) for share in (0.03, 0.2, 0.4)]
+        p, rest = fit(times, column(part, "latency_ms") * 1e-3, starts, [(1, 100), (0.005, 1.2), (0.005, 1.2), (0.1, 500)])
+        yield Row(operation="allreduce", generation=generation, compute=count, engine="any", launch_us=p[0],
+                  bandwidth_share=p[1], compute_share=p[2], extra=p[3], residuals=rest, systems=systems(part), source=AIC)
+
+
+def elementwise(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
+    """Norm, rotary and activation kernels of Llama-3.1-8B under vLLM, from LLMServingSim's profiles of two cards."""
+    sizes = {"layernorm": 4 * 4096 * 2, "rotary_emb": 2 * 5120 * 2, "act_fn": 3 * 14336 * 2}  # bytes moved per token
+    for system in ("RTX4090", "RTXPRO6000"):
+        part = [row | {"system": system} for row in rows(facts / f"kernels/llmservingsim_{system}_Llama-3.1-8B_dense.csv.gz")
+                if row["layer"] in sizes]
+        import numpy
+
+        moved = numpy.array([sizes[row["layer"]] * int(row["tokens"]) for row in part]) / table[system].bandwidth
+
+        def times(p: list[float], moved=moved) -> object:
+            return p[0] * MICRO + moved / p[1]
+
+        p, rest = fit(times, column(part, "time_us") * MICRO, [(2.5, 1.0)], [(0.5, 20), (0.1, 4)])
+        yield Row(operation="elementwise", generation=GENERATIONS[system], compute="bf16", engine="any", launch_us=p[0],
+                  bandwidth_share=p[1], residuals=rest, systems=(system,), source=SIMULATOR)
+
+
+def sampling(facts: Path) -> Iterator[Row]:
+    """The sampler of vLLM 0.19 by sequences in the step (time = launch + extra x sequences), same profiles."""
+    for system in ("RTX4090", "RTXPRO6000"):
+        part = [row for row in rows(facts / f"kernels/llmservingsim_{system}_Llama-3.1-8B_per_sequence.csv.gz")
+                if row["layer"] == "sampler"]
+        count = column(part, "sequences")
+
+        def times(p: list[float], count=count) -> object:
+            return p[0] * MICRO + p[1] * NANO * count
+
+        p, rest = fit(times, column(part, "time_us") * MICRO, [(25, 300)], [(1, 500), (1, 5000)])
+        yield Row(operation="sampling", generation=GENERATIONS[system], compute="bf16", engine="any", launch_us=p[0],
+                  extra=p[1], residuals=rest, systems=(system,), source=SIMULATOR)
+
+
+def table_rows(facts: Path) -> list[Row]:
+    """Every fit, in the order of the file."""
+    table = cards(facts)
+    return [*products(facts, table), *experts(facts, table), *decode(facts, table), *prefill(facts, table),
+            *allreduce(facts, table), *elementwise(facts, table), *sampling(facts)]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Fit kernel efficiencies from the facts folder.")
+    parser.add_argument("--facts", type=Path, required=True, help="the facts folder")
+    parser.add_argument("--check", action="store_true", help="compare with the committed tables instead of writing")
+    given = parser.parse_args(arguments)
+    text = csv_text(COLUMNS, (row.cells() for row in table_rows(given.facts)))
+    return settle({"data/catalog/efficiency.csv": text}, check=given.check)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
