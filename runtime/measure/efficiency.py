@@ -5,7 +5,8 @@
 Reads facts/kernels (aiconfigurator-core 0.12.0, Vidur, LLMServingSim), writes data/catalog/efficiency.csv. Time of a
 kernel, per card generation, number format and engine (shares are of the datasheet's figure):
 
-    product    launch + (read ** sharpness + work ** sharpness) ** (1 / sharpness)
+    product    launch + (read + work + sqrt((read - work)^2 + 4 x blend x read x work)) / 2, which is the larger of both
+               at blend 0 and their sum at blend 1 (a square root, so that every machine gets the same bits)
     experts    launch + read + work, where read holds `extra` passes over the routed activations
     decode     launch + extra x sequences x KV heads + KV bytes / (share x bandwidth)
     prefill    launch + bytes / (share x bandwidth) + FLOP / (share x rate)
@@ -23,7 +24,7 @@ from runtime.measure.fitting import Residuals, fit
 from runtime.measure.kernels import GENERATIONS, Card, cards, column, grouped, rows
 from runtime.measure.tables import csv_text, settle
 
-COLUMNS = ("operation", "generation", "compute", "engine", "launch_us", "bandwidth_share", "compute_share", "sharpness",
+COLUMNS = ("operation", "generation", "compute", "engine", "launch_us", "bandwidth_share", "compute_share", "blend",
            "extra", "rows", "median_error_pct", "p90_error_pct", "low", "high", "cards", "source")
 AIC = "aiconfigurator-core 0.12.0 (PyPI, Apache-2.0)"
 VIDUR = "microsoft/vidur @7d475133 (MIT)"
@@ -54,7 +55,7 @@ class Row:
     source: str
     bandwidth_share: float | None = None
     compute_share: float | None = None
-    sharpness: float | None = None
+    blend: float | None = None
     extra: float | None = None
 
     def cells(self) -> dict[str, object]:
@@ -99,13 +100,14 @@ def product_row(part: list[dict[str, str]], table: dict[str, Card], generation: 
     work = 2 * m * n * k / figures(part, table, lambda card: card.rate(rate) or card.bf16)
 
     def times(p: list[float]) -> object:
-        launch, share, rate_share, sharpness = p
-        return launch * MICRO + ((read / share) ** sharpness + (work / rate_share) ** sharpness) ** (1 / sharpness)
+        launch, share, rate_share, blend = p
+        x, y = read / share, work / rate_share
+        return launch * MICRO + (x + y + ((x - y) ** 2 + 4 * blend * x * y) ** 0.5) / 2
 
-    starts = [(launch, 0.8, 0.7, sharpness) for launch in (1, 6) for sharpness in (1.5, 3)]
-    p, rest = fit(times, measured * 1e-3, starts, [(0.05, 60), SHARES, SHARES, (1, 6)])
+    starts = [(launch, 0.8, 0.7, blend) for launch in (1, 6) for blend in (0.03, 0.5)]
+    p, rest = fit(times, measured * 1e-3, starts, [(0.05, 60), SHARES, SHARES, (0.001, 1)])
     return Row(operation="product", generation=generation, compute=compute, engine=engine, launch_us=p[0],
-               bandwidth_share=p[1], compute_share=p[2], sharpness=p[3], residuals=rest, systems=systems(part), source=source)
+               bandwidth_share=p[1], compute_share=p[2], blend=p[3], residuals=rest, systems=systems(part), source=source)
 
 
 def vidur_products(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
