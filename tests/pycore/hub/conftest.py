@@ -1,0 +1,3 @@
+"""The local server's fixtures, for the tests of this folder."""
+
+from hub_server import hub, server  # noqa: F401
