@@ -1,0 +1,130 @@
+"""The memory of one device as a page shows it: the bar, the KV cache twice, and the rows that add up to the byte."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pycore.ledger import Term
+from pycore.units import GIB, binary_bytes, significant
+from studios.explain import Ledger, Number, help_field
+from studios.marks import Segment, percent, share_text, stack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryBar:
+    """One device's memory, drawn to scale."""
+
+    title: str = help_field("whose memory it is")
+    segments: tuple[Segment, ...] = help_field("what fills it, from the left")
+    total: Number = help_field("their sum")
+    doubt_x: str = help_field("where the span of the sum begins, as a percentage, or '' where it is exact")
+    doubt_width: str = help_field("width of that span")
+    budget: Number = help_field("what the engine may take")
+    budget_x: str = help_field("where that is")
+    usable: Number = help_field("what the driver reports")
+    usable_x: str = help_field("where that is")
+    box: str = help_field("the size on the box, '48 GB'")
+    caption: str = help_field("the whole drawing in one sentence, for who cannot see it")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KvLine:
+    """One of the ways to count the KV cache."""
+
+    name: str = help_field("what is counted")
+    number: Number = help_field("bytes per device")
+    width: str = help_field("length of its bar, as a percentage")
+    style: int = help_field("1 to 6: colour and pattern")
+    note: str = help_field("what makes it differ, in words")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByteRow:
+    """One addend of the byte ledger."""
+
+    number: Number = help_field("its value")
+    name: str = help_field("what the bytes hold")
+    exact: str = help_field("the bytes in full")
+    share: str = help_field("share of the total")
+    formula: str = help_field("formula with its values")
+    basis: str = help_field("one of pycore.ledger.BASES")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Everything about bytes."""
+
+    bar: MemoryBar = help_field("the picture")
+    kv: tuple[KvLine, ...] = help_field("least that the model needs; what the engine reserves for the load; its whole pool")
+    per_token: Number = help_field("KV bytes per token and device")
+    rows: tuple[ByteRow, ...] = help_field("the addends")
+    total: ByteRow = help_field("their sum, equal to the byte")
+    free: Number = help_field("budget less total")
+
+
+def memory(answer: Any, ledger: Ledger, engine: str) -> Memory:
+    """The memory section of an Answer."""
+    plan = answer.memory
+    ledger.section("Memory per device")
+    whole = scale(answer)
+    total = ledger.number(plan.total)
+    rows = tuple(byte_row(row, plan.total, ledger) for row in plan.rows)
+    return Memory(
+        bar=bar(answer, ledger, whole, total), kv=kv_lines(answer, ledger, engine),
+        per_token=ledger.number(plan.kv_bytes_per_token), rows=rows, total=byte_row(plan.total, plan.total, ledger),
+        free=ledger.number(plan.free))
+
+
+def scale(answer: Any) -> float:
+    """Bytes at the right end of the bar: the box, or what is needed where that is more."""
+    plan = answer.memory
+    return max(answer.deployment.accelerator.memory_box_gib * GIB, plan.usable.value, plan.total.high or plan.total.value)
+
+
+def bar(answer: Any, ledger: Ledger, whole: float, total: Number) -> MemoryBar:
+    """The stacked bar against the lines of budget and usable memory."""
+    plan, deployment = answer.memory, answer.deployment
+    pieces = [("Weights", plan.weights, 1), ("KV cache", plan.kv, 2), ("Activations", plan.activations, 3),
+              ("CUDA graphs", plan.graphs, 4), ("Framework", plan.framework, 5)]
+    segments = stack([(label, term.value, style, ledger.number(term)) for label, term, style in pieces], whole)
+    low, high = plan.total.low, plan.total.high
+    spoken = ", ".join(f"{piece.label} {piece.number.text}" for piece in segments)
+    devices = deployment.parallel.devices
+    return MemoryBar(
+        title=f"Memory of {'each ' if devices > 1 else 'the '}{deployment.accelerator.name}", segments=segments,
+        total=total, doubt_x="" if low is None else percent(low, whole),
+        doubt_width="" if low is None else percent(high - low, whole),
+        budget=ledger.number(plan.budget), budget_x=percent(plan.budget.value, whole),
+        usable=ledger.number(plan.usable), usable_x=percent(plan.usable.value, whole),
+        box=f"{significant(deployment.accelerator.memory_box_gib, 4)} GiB",
+        caption=f"{spoken}; together {plan.total.text} of {plan.usable.text} usable, "
+                f"of which the engine may take {plan.budget.text}")
+
+
+def kv_lines(answer: Any, ledger: Ledger, engine: str) -> tuple[KvLine, ...]:
+    """The KV cache as the model needs it, as the engine reserves it, and the pool it comes from."""
+    plan = answer.memory
+    whole = max(plan.kv.value, plan.kv_minimum.value, plan.pool.value, 1)
+    sequences = answer.deployment.sequences
+    load = f"{sequences:,} × {answer.deployment.context:,} tokens"
+    return (
+        KvLine(name="The model needs at least", number=ledger.number(plan.kv_minimum), style=6,
+               width=percent(plan.kv_minimum.value, whole), note=f"for {load}, no page or block rounding"),
+        KvLine(name=f"{engine} reserves", number=ledger.number(plan.kv), style=2, width=percent(plan.kv.value, whole),
+               note=overhead(plan.kv.value, plan.kv_minimum.value)),
+        KvLine(name="Its whole pool", number=ledger.number(plan.pool), style=4, width=percent(plan.pool.value, whole),
+               note="what is left of the budget for the cache, filled or not"),
+    )
+
+
+def overhead(reserved: float, minimum: float) -> str:
+    """How much more the engine takes, in words."""
+    if reserved <= minimum:
+        return "the same: nothing is lost to rounding"
+    return f"{binary_bytes(reserved - minimum, 3)} more ({significant(100 * (reserved / minimum - 1), 2)} %): " \
+           "whole blocks and pages" if minimum else "all of it rounding"
+
+
+def byte_row(row: Term, total: Term, ledger: Ledger) -> ByteRow:
+    """One term as a row of the byte ledger."""
+    return ByteRow(number=ledger.number(row), name=row.name, exact=f"{int(row.value):,}",
+                   share=share_text(row.value, total.value), formula=row.substituted, basis=row.basis)

@@ -1,0 +1,102 @@
+"""Speed as a page shows it: the three tiles, and where the time of a step goes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pycore.ledger import Term
+from pycore.units import show, significant
+from studios.explain import Ledger, Number, help_field
+from studios.marks import RangeMark, Segment, range_mark, stack
+
+Sentence = tuple[object, ...]
+"""Texts and Numbers in reading order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """One headline figure."""
+
+    title: str = help_field("what it is")
+    number: Number = help_field("the figure")
+    mark: RangeMark | None = help_field("its span on a scale, or None")
+    band: RangeMark | None = help_field("a second span to compare with (API offers), or None")
+    notes: tuple[Sentence, ...] = help_field("lines under it: texts and Numbers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """Where the time of one step goes."""
+
+    title: str = help_field("which step")
+    number: Number = help_field("its time")
+    bound: str = help_field("what limits it, in words")
+    segments: tuple[Segment, ...] = help_field("what the time is spent on")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A named number with a remark."""
+
+    name: str = help_field("what it is")
+    number: Number = help_field("the number")
+    note: str = help_field("a remark, or ''")
+
+
+def ranged(term: Term, whole: float) -> RangeMark | None:
+    """The term's span on a scale up to `whole`, or None where it is exact."""
+    if term.low is None or whole <= 0:
+        return None
+    return range_mark(term.low, term.value, term.high, whole, show(term.low, term.unit), show(term.high, term.unit))
+
+
+def speed_tile(speed: Any, ledger: Ledger) -> Tile:
+    """Time per output token, with the first token's time under it."""
+    tpot, first = speed.tpot_s, speed.ttft_s
+    span = (f"{tpot.range_text}, ",) if tpot.range_text else ()
+    return Tile(
+        title="Time per output token", number=ledger.number(tpot), band=None,
+        mark=ranged(tpot, 1.2 * (tpot.high or tpot.value)),
+        notes=(span + (f"{speed.bound_decode}, ", ledger.number(speed.mbu_decode), " of the bandwidth"),
+               ("First token after ", ledger.number(first)) + ((f" ({first.range_text})",) if first.range_text else ())))
+
+
+def phases(speed: Any, ledger: Ledger) -> tuple[Phase, ...]:
+    """Prefill and decode, split into what they spend their time on."""
+    return (
+        phase("One decode step, every sequence one token", speed.tpot_s, speed.decode_parts, speed.bound_decode, ledger),
+        phase("Prefill of one prompt, alone", speed.prefill_s, speed.prefill_parts, speed.bound_prefill, ledger),
+    )
+
+
+def phase(title: str, whole: Term, parts: tuple[Term, ...], bound: str, ledger: Ledger) -> Phase:
+    """One step as a stacked bar that spans the full width."""
+    pieces = [(part.name, part.value, 1 + index % 6, ledger.number(part)) for index, part in enumerate(parts)]
+    spent = sum(piece[1] for piece in pieces)
+    return Phase(title=title, number=ledger.number(whole), bound=bound,
+                 segments=stack(pieces, max(spent, whole.value), roomy=0.2))
+
+
+def figures(speed: Any, ledger: Ledger) -> tuple[Figure, ...]:
+    """The rest of the speed section as a list."""
+    rows = (("One user", speed.tokens_per_s_user, ""), ("All users", speed.tokens_per_s_total, ""),
+            ("Per device", speed.tokens_per_s_per_gpu, ""), ("Requests", speed.requests_per_s, ""),
+            ("First token", speed.ttft_s, "under the asked load"), ("Prefill", speed.prefill_s, "one prompt, alone"),
+            ("Compute used in prefill", speed.mfu_prefill, "MFU: share of the dense rate"),
+            ("Bandwidth used in decode", speed.mbu_decode, "MBU: share of the peak"))
+    found = [Figure(name=name, number=ledger.number(term), note=note) for name, term, note in rows]
+    if speed.compute_bound_batch is not None:
+        found.append(Figure(name="Decode turns compute-bound at", number=ledger.number(speed.compute_bound_batch),
+                            note="beyond it a larger batch stops being free"))
+    return tuple(found)
+
+
+def capacity_tile(answer: Any, ledger: Ledger) -> Tile:
+    """The KV tokens that the engine's log will show, and what they hold."""
+    capacity, deployment = answer.capacity, answer.deployment
+    most, asked = capacity.max_sequences, deployment.sequences
+    whole = max(most.value, asked)
+    return Tile(
+        title="KV tokens in the engine's log", number=ledger.number(capacity.kv_tokens, significant(capacity.kv_tokens.value)),
+        mark=None, band=range_mark(0, min(asked, whole), asked, whole, f"{asked:,} asked", f"{significant(most.value)} at most"),
+        notes=((ledger.number(most), f" of {deployment.context:,} tokens at most"),
+               ("Longest single: ", ledger.number(capacity.max_context))))

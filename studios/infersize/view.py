@@ -1,0 +1,177 @@
+"""infersize on a page: its answer as a `Page`, whose fields are the context of `panel.html.j2`.
+
+Texts, widths and links are made here and in the modules beside this one; the template only places them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pycore import catalog
+from pycore.knobs import to_url
+from pycore.systems import infersize
+from pycore.units import binary_bytes, dollars, significant
+from studios.explain import Group, Ledger, Number, help_field, plain
+from studios.infersize import charts as drawings
+from studios.infersize import files
+from studios.infersize.evidence import ErrorTable, LogView, error_tables, log_view
+from studios.infersize.matrix import Matrix, matrix
+from studios.infersize.memory import Memory, memory
+from studios.infersize.money import CostView, SpeculationView, cost_tile, cost_view, speculation_view
+from studios.infersize.speed import Figure, Phase, Sentence, Tile, capacity_tile, figures, phases, speed_tile
+
+TITLE = "infersize"
+SENTENCE = "Will it fit, how fast will it be, what will it cost"
+Query = infersize.Query
+FRONT = ("model", "quant", "gpu", "count", "context", "sequences")
+COMMAND = "infersize plan"
+MODULE = "pycore.systems.infersize"
+PACKAGES = ()
+ENGINES = {"vllm": "vLLM", "vllm-0.20": "vLLM up to 0.20", "sglang": "SGLang", "llama.cpp": "llama.cpp",
+           "transformers": "transformers"}
+
+completions = catalog.names
+charts, downloads = drawings.charts, files.downloads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """One small change that makes it fit."""
+
+    text: str = help_field("the change in words")
+    href: str = help_field("the changed question")
+    needs: str = help_field("memory per device after it")
+    cost: str = help_field("what it costs in quality, speed or money")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flag:
+    """One flag of the launch command."""
+
+    flag: str = help_field("the flag")
+    value: str = help_field("its value, or '' for a switch")
+    why: str = help_field("where the value comes from")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """The context of `panel.html.j2`; `answer` and `speed_curve` are for charts, downloads and the Python drawer."""
+
+    answer: Any = help_field("the Answer itself")
+    fits: bool = help_field("whether the load fits")
+    verdict: Sentence = help_field("the answer in one line: texts and Numbers; the template puts fits or not before it")
+    lead: Sentence = help_field("what was asked, and what is left over or missing")
+    remarks: tuple[str, ...] = help_field("how unclear names were taken, and what the catalogue notes about them")
+    remedies: tuple[Remedy, ...] = help_field("ways out where it does not fit")
+    memory: Memory = help_field("the bytes")
+    tiles: tuple[Tile, ...] = help_field("speed, capacity, cost")
+    engine: str = help_field("the engine's name")
+    phases: tuple[Phase, ...] = help_field("where the time of a step goes")
+    speed_figures: tuple[Figure, ...] = help_field("the rest of the speed section")
+    calibrated: bool = help_field("whether the efficiencies are fitted to measurements of this card and format")
+    calibration: str = help_field("on what the efficiencies rest")
+    matrix: Matrix | None = help_field("every accelerator, count and format, or None")
+    speculation: SpeculationView | None = help_field("speculative decoding, or None")
+    cost: CostView = help_field("money and energy")
+    log_lines: tuple[str, ...] = help_field("what the engine should log")
+    launch: str = help_field("the command that starts the engine")
+    flags: tuple[Flag, ...] = help_field("its flags and where they come from")
+    log: LogView | None = help_field("predicted against the pasted log, or None")
+    evidence: tuple[ErrorTable, ...] = help_field("how far predictions were from real logs and measurements")
+    ledger: tuple[Group, ...] = help_field("every number on the page, explained")
+    speed_curve: tuple[tuple[int, float, float], ...] = help_field("(sequences, tokens/s of one user, per device)")
+
+
+STEPS = None
+def steps(query: infersize.Query) -> Iterator[Any]:
+    """Progress of a long computation, then the Page. Raises StudioError."""
+    for item in infersize.steps(query):
+        if hasattr(item, "deployment"):
+            yield page(item)
+        else:
+            yield item
+
+
+def page(answer: Any) -> Page:
+    """An Answer as the page shows it."""
+    ledger, engine = Ledger(), ENGINES.get(answer.deployment.engine, answer.deployment.engine)
+    bytes_view = memory(answer, ledger, engine)
+    ledger.section("Capacity")
+    middle = capacity_tile(answer, ledger)
+    ledger.section("Speed")
+    speed = answer.speed
+    parts = dict(phases=phases(speed, ledger), speed_figures=figures(speed, ledger))
+    first = speed_tile(speed, ledger)
+    ledger.section("Cost")
+    money, last = cost_view(answer, ledger), cost_tile(answer.cost, ledger)
+    ledger.section("Speculative decoding")
+    speculation = speculation_view(answer, ledger)
+    verdict, lead = sentences(answer, ledger, engine)
+    log = log_view(answer, ledger)
+    return Page(
+        answer=answer, fits=answer.fits, verdict=verdict, lead=lead, remarks=remarks(answer),
+        remedies=tuple(remedy(answer.query, one) for one in answer.remedies), memory=bytes_view, engine=engine,
+        tiles=tuple(tile for tile in (first, middle, last) if tile), calibrated=speed.calibrated,
+        calibration=speed.calibration, **parts, matrix=matrix(answer), speculation=speculation, cost=money,
+        log_lines=answer.capacity.log_lines, launch=answer.launch.command,
+        flags=tuple(Flag(flag=one.flag, value=str(one.value), why=one.why) for one in answer.launch.flags),
+        log=log, evidence=error_tables(), ledger=ledger.groups(),
+        speed_curve=tuple((point.sequences, point.tokens_per_s_user, point.tokens_per_s_per_gpu)
+                          for point in getattr(answer, "curve", ())))
+
+
+def sentences(answer: Any, ledger: Ledger, engine: str) -> tuple[Sentence, Sentence]:
+    """The verdict and the lead."""
+    deployment, plan, cost = answer.deployment, answer.memory, answer.cost
+    machine = f"{deployment.parallel.devices} × {short(deployment.accelerator.name)}"
+    if answer.fits:
+        verdict = (f"on {machine}: {counted(deployment.sequences, 'user')} at ",
+                   ledger.number(answer.speed.tokens_per_s_user), " each")
+        usd = cost.usd_per_million_blended
+        verdict += () if usd is None else (", ", ledger.number(usd, dollars(usd.value)), " per 1M tokens")
+        rest = (ledger.number(plan.free), " of the engine's budget stay free.")
+    else:
+        verdict = (f"on {machine}: needs ", ledger.number(plan.total), " of each, the engine may take ",
+                   ledger.number(plan.budget))
+        rest = (f"{binary_bytes(-plan.free.value)} too much.",)
+    return verdict, (setting(deployment, engine) + " ",) + rest
+
+
+def setting(deployment: Any, engine: str) -> str:
+    """What was asked, in a sentence."""
+    keys, values = deployment.keys.name, deployment.values.name
+    cache = keys if keys == values else f"{keys} keys and {values} values"
+    split = ", ".join(f"{size} {word}" for size, word in (
+        (deployment.parallel.tensor, "tensor-parallel"), (deployment.parallel.pipeline, "pipeline stages"),
+        (deployment.parallel.data, "replicas")) if size > 1)
+    return (f"{plain(deployment.model.name, 80)}, weights in {deployment.weights.name}, KV cache in {cache}, under "
+            f"{engine}{f' ({split})' if split else ''}: {counted(deployment.sequences, 'sequence')} of "
+            f"{deployment.context:,} tokens.")
+
+
+def short(name: str) -> str:
+    """An accelerator without its maker."""
+    return name.removeprefix("NVIDIA ").removeprefix("AMD ").removeprefix("Intel ")
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def remarks(answer: Any) -> tuple[str, ...]:
+    """Names that could have meant something else, and what the catalogue notes about model, format and card."""
+    query, deployment = answer.query, answer.deployment
+    found = (catalog.meaning("accelerators", query.gpu), catalog.meaning("formats", query.quant))
+    return tuple(plain(text) for text in found if text) + tuple(
+        f"{noun.name}: {plain(noun.note)}" for noun in (deployment.model, deployment.accelerator) if noun.note)
+
+
+def remedy(query: infersize.Query, found: Any) -> Remedy:
+    return Remedy(text=found.text, href="?" + to_url(replace(query, **found.changes)), cost=found.cost,
+                  needs=binary_bytes(found.total_bytes, 3))
+
+
+def headline(page: Page) -> str:
+    """The verdict as plain text."""
+    words = "".join(piece.text if isinstance(piece, Number) else str(piece) for piece in page.verdict)
+    return f"{'Fits' if page.fits else 'Does not fit'} {words}"
