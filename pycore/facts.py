@@ -64,9 +64,10 @@ def read_model(row: dict[str, str]) -> Model:
         "hidden_size", "layers", "attention_heads", "kv_heads", "head_dim", "intermediate_size", "vocabulary",
         "max_context", "qk_nope_dim", "norms_per_layer", "learned_positions", "vision_parameters", "mtp_layers")}
     flags = {name: row[name] == "1" for name in (
-        "tied_embeddings", "qkv_bias", "output_bias", "gated_mlp", "mlp_bias", "output_gate", "attention_sinks",
+        "tied_embeddings", "qkv_bias", "output_bias", "gated_mlp", "mlp_bias", "output_gate",
         "mtp_own_embeddings")}
-    texts = {name: row[name] for name in ("id", "name", "hub_repository", "norm_kind", "native_dtype", "source", "note")}
+    texts = {name: row[name] for name in (
+        "id", "name", "hub_repository", "norm_kind", "native_dtype", "stored_format", "source", "note")}
     return Model(
         **whole, **flags, **texts, groups=tuple(read_group(row, kind, counts[kind]) for kind in kinds),
         pattern="".join(str(kinds.index(kind)) for kind in period), experts=read_experts(row),
@@ -87,7 +88,7 @@ def read_group(row: dict[str, str], kind: str, layers: int) -> AttentionGroup:
         key_dim=head_dim, value_dim=integer(row["value_dim"]) or head_dim,
         window=integer(row["window"]) if kind in "SC" else None, latent_rank=integer(row["latent_rank"]),
         rope_dim=integer(row["rope_dim"]), indexer_dim=integer(row["indexer_dim"]),
-        indexer_heads=integer(row["indexer_heads"]))
+        indexer_heads=integer(row["indexer_heads"]), sinks=row["attention_sinks"] == "1")
 
 
 def read_experts(row: dict[str, str]) -> Experts | None:

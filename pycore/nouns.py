@@ -55,6 +55,7 @@ class AttentionGroup:
     indexer_dim: int = 0  # DeepSeek sparse attention: keys of the indexer, cached beside the latent
     indexer_heads: int = 0
     values_are_keys: bool = False  # no value projection: values are the keys (both are still cached)
+    sinks: bool = False  # one learned logit a head (gpt-oss)
     linear: LinearState | None = None
 
     @property
@@ -118,8 +119,8 @@ class Model:
     learned_positions: int = 0
     pattern: str = "0"
     output_gate: bool = False  # a sigmoid gate on the attention output: its query projection is twice as wide
-    attention_sinks: bool = False  # one learned logit a head (gpt-oss)
     native_dtype: str = "bfloat16"
+    stored_format: str = ""  # catalogue id of the number format the checkpoint is stored in, where it is not plain
     published_parameters: int | None = None
     vision_parameters: int = 0
     mtp_parameters: int = 0

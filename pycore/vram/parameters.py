@@ -100,7 +100,7 @@ def attention(model: Model, group: AttentionGroup, layers: tuple[int, ...]) -> I
     if model.qk_norm in ("per_head", "full"):
         widths = (1, 1) if model.qk_norm == "per_head" else (heads, kv)
         yield part("qk_norm", sum(widths) * group.key_dim, component="norms", kind="vector")
-    if model.attention_sinks:
+    if group.sinks:
         yield part("sinks", heads, component="biases", kind="vector")
 
 
@@ -187,8 +187,8 @@ def mixer(model: Model, group: AttentionGroup, layers: tuple[int, ...]) -> Itera
 
 
 def norm_width(model: Model) -> int:
-    """Numbers in one norm over the hidden size: LayerNorm has a weight and a bias, RMSNorm a weight."""
-    return model.hidden_size * (2 if model.norm_kind == "layernorm" else 1)
+    """Numbers in one norm over the hidden size: LayerNorm has a weight and a bias, RMSNorm a weight, OLMo's first nothing."""
+    return model.hidden_size * {"layernorm": 2, "none": 0}.get(model.norm_kind, 1)
 
 
 @functools.lru_cache(maxsize=512)

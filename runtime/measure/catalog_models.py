@@ -10,7 +10,7 @@ COLUMNS = (
     "qkv_bias", "output_bias", "gated_mlp", "mlp_bias", "norm_kind", "norms_per_layer", "qk_norm", "output_gate",
     "attention_sinks", "learned_positions", "experts", "experts_per_token", "expert_size", "shared_experts",
     "shared_size", "first_dense_layers", "expert_layer_step", "dense_size", "router_bias", "shared_gate", "expert_bias",
-    "mtp_layers", "mtp_own_embeddings", "native_dtype", "published_parameters", "vision_parameters", "source",
+    "mtp_layers", "mtp_own_embeddings", "native_dtype", "stored_format", "published_parameters", "vision_parameters", "source",
     "published_source", "note",
 )
 CHECK_COLUMNS = ("id", "published", "published_source", "facts_computed", "facts_active", "facts_mtp", "exception")
@@ -69,6 +69,11 @@ def vision_parameters(fact: dict) -> int | None:
     return None
 
 
+def stored_format(dtype: str) -> str | None:
+    """The catalogue's format of checkpoints that are published quantised."""
+    return "fp8-block-128x128" if dtype.startswith("fp8") else "mxfp4" if dtype.startswith("mxfp4") else None
+
+
 def row(fact: dict) -> dict:
     """One model under our column names."""
     kinds, latent = layer_kinds(fact), fact["attention_kind"] == "mla"
@@ -91,7 +96,8 @@ def row(fact: dict) -> dict:
         "expert_size": fact["moe_intermediate_size"] if mixture else None, "shared_experts": fact["num_shared_experts"],
         "shared_size": fact["shared_expert_intermediate_size"], "first_dense_layers": fact["first_dense_layers"],
         "expert_layer_step": fact["moe_layer_step"], "dense_size": fact["dense_intermediate_size"],
-        "native_dtype": fact["native_dtype"] or "bfloat16", "published_parameters": fact["total_params"],
+        "native_dtype": fact["native_dtype"] or "bfloat16", "stored_format": stored_format(fact["native_dtype"] or ""),
+        "published_parameters": fact["total_params"],
         "vision_parameters": vision_parameters(fact), "source": fact["config_source"],
         "published_source": fact["total_params_source"], "note": fact["note"],
     } | EXTRA.get(fact["id"], {})
