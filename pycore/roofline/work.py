@@ -210,7 +210,24 @@ def linear_work(group: AttentionGroup, tensor: int) -> AttentionWork:
 
 
 def small_kernels(model: Model, tensor: int) -> tuple[int, float]:
-    """(kernels, bytes per token) of a step's norms, rotary embedding and activations: 16-bit in and out."""
+    """(kernels, bytes per token) of a step's norms, rotary embeddings, cache writes, activations and routing, counted from
+    the layer's shape as engines launch them; 16-bit values in and out."""
+    hidden = model.hidden_size
+    kernels, moved = 0, 0.0
+    for group in model.groups:
+        kernels += group.layers * (model.norms_per_layer + MIXER_KERNELS[group.kind] + (model.qk_norm is not None)
+                                   + model.output_gate + INDEX_KERNELS * (group.indexer_heads > 0))
+        width = group.query_heads * group.key_dim + group.kv_heads * (group.key_dim + group.value_dim)
+        moved += group.layers * 2 * (model.norms_per_layer * 2 * hidden + 2 * width / tensor)
     inner = model.experts.intermediate_size * model.experts.per_token if model.experts else model.intermediate_size
-    per_layer = 2 * (model.norms_per_layer * 2 * model.hidden_size + 2 * model.hidden_size + 3 * inner / tensor)
-    return model.layers * (model.norms_per_layer + 2), model.layers * per_layer
+    kernels += model.dense_layers + model.expert_layers * (ROUTING_KERNELS + (model.experts is not None
+                                                           and model.experts.shared_count > 0) * SHARED_KERNELS)
+    return kernels, moved + (model.dense_layers * 2 * 3 * inner / tensor if not model.mixture else 0.0)
+
+
+MIXER_KERNELS = {"full": 2, "sliding": 2, "chunked": 2, "latent": 4, "linear": 5}
+"""Beside norms and products. Attention: rotary, cache write. MLA: its latent norms, rotary, cache write, and the second of
+the two products that kv_b becomes. Gated delta net: convolution, gates, state update's norms, output norm, output gate."""
+INDEX_KERNELS = 4  # sparse attention: rotary, scores, top-k, and the quantisation of index keys
+ROUTING_KERNELS = 2  # scores to top-k, sorting tokens by expert (the activation is inside the experts' measured time)
+SHARED_KERNELS = 2  # activation of the shared expert, adding it up
