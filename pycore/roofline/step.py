@@ -238,14 +238,14 @@ def prompt_pairs(tokens: int, before: int, window: int | None) -> int:
     return growing * before + growing * (growing + 1) // 2 + (tokens - growing) * window
 
 
-def step_parts(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, int], ...] = (), ended: int = 0) -> Parts:
+def step_parts(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, int, int], ...] = (), ended: int = 0) -> Parts:
     """Seconds of one step by cause.
 
     `decoding` sequences get one token each and hold `cached` tokens together (windows cut each one at the mean context);
-    `chunks` are the prompts advanced in the same step as (tokens, tokens already cached); `ended` of them finish and so
-    need logits. With pipeline stages the step is one micro-batch through all of them.
+    `chunks` are the prompts advanced in the same step as (tokens, tokens already cached, how many alike); `ended` of them
+    finish and so need logits. With pipeline stages the step is one micro-batch through all of them.
     """
-    tokens = decoding + sum(chunk for chunk, _ in chunks)
+    tokens = decoding + sum(chunk * alike for chunk, _, alike in chunks)
     rows = decoding + ended
     weights = compute = 0.0
     launches = step.head.launch
@@ -266,7 +266,7 @@ def step_parts(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, 
                  + step.host[1] * rows)
 
 
-def attention_parts(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, int], ...],
+def attention_parts(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, int, int], ...],
                     ) -> tuple[float, float, float]:
     """(seconds reading the cache, computing, launching) of every attention group."""
     read = work_seconds = launches = 0.0
@@ -278,12 +278,12 @@ def attention_parts(step: Step, decoding: int, cached: int, chunks: tuple[tuple[
             read += fetched + group.sequence * decoding
             work_seconds += max(0.0, group.work_pair * seen + group.index_pair * cached - fetched)
             launches += group.launch
-        for tokens, before in chunks:
+        for tokens, before, alike in chunks:
             pairs = prompt_pairs(tokens, before, group.window)
-            read += group.read_token * (before if group.window is None else min(before, group.window))
-            work_seconds += group.prompt_pair * pairs + group.prompt_token * tokens
+            read += alike * group.read_token * (before if group.window is None else min(before, group.window))
+            work_seconds += alike * (group.prompt_pair * pairs + group.prompt_token * tokens)
             if group.index_pair:
-                work_seconds += group.index_pair * prompt_pairs(tokens, before, None)
+                work_seconds += alike * group.index_pair * prompt_pairs(tokens, before, None)
             launches += group.prompt_launch
     return read, work_seconds, launches
 
@@ -299,7 +299,7 @@ def communication(step: Step, tokens: int) -> float:
     return seconds
 
 
-def step_seconds(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, int], ...] = (), ended: int = 0) -> float:
+def step_seconds(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, int, int], ...] = (), ended: int = 0) -> float:
     """Seconds of one step; arguments as in `step_parts`."""
     return sum_parts(step_parts(step, decoding, cached, chunks, ended))
 

@@ -1,0 +1,145 @@
+"""From a step's seconds to what users of a busy server see: waiting, first token, pace.
+
+The load is closed: `sequences` requests are in flight on a replica, each finished one is replaced at once, their ages are
+spread evenly. Then, per output token of one sequence, sequences / output prompts are started by the others, and their
+prompt tokens ride along (vLLM, llama.cpp: in the same step, chunked; SGLang: in steps of their own that hold decoding up).
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pycore.roofline.step import Step, step_seconds
+
+STYLES = {"vllm": "mixed", "vllm-0.20": "mixed", "trtllm": "mixed", "llama.cpp": "mixed", "sglang": "apart",
+          "transformers": "static"}
+"""How prompts and decoding share steps. mixed: chunks of prompts ride in decoding steps; apart: prompts have steps of their
+own, first; static: all prompts of a batch are read, then all decode (no continuous batching)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requests:
+    """The load of one replica: requests in flight, tokens in and out of each, and most tokens a step may carry."""
+
+    sequences: int
+    prompt: int
+    output: int
+    budget: int
+    style: str = "mixed"
+    batches: int = 1  # micro-batches that pipeline stages work on at the same time
+
+    @property
+    def context(self) -> int:
+        """Mean tokens a decoding sequence holds: the prompt and half of its answer."""
+        return self.prompt + self.output // 2
+
+    @property
+    def together(self) -> int:
+        """Sequences in one micro-batch."""
+        return -(-self.sequences // self.batches)
+
+    @property
+    def chunks(self) -> int:
+        """Steps that one prompt needs."""
+        return -(-self.prompt // self.budget)
+
+    @property
+    def chunk(self) -> int:
+        """Tokens of a prompt in one of them, evenly divided."""
+        return -(-self.prompt // self.chunks)
+
+
+class Pace(NamedTuple):
+    """Seconds. `decode`: a step that only decodes; `mixed`: one that carries prompt tokens as well (apart: reading them);
+    `carrying`: share of steps that do (apart: prompts per output token); `alone`: one prompt on an idle server."""
+
+    decode: float
+    mixed: float
+    carrying: float
+    tpot: float
+    alone: float
+    ttft: float
+    ttft_burst: float
+    requests_per_s: float
+
+
+def prompt_seconds(step: Step, load: Requests) -> float:
+    """Seconds to read one prompt on an idle replica, chunk by chunk; every chunk re-reads what is cached before it, so the
+    mean chunk stands for all of them (attention grows linearly with what came before)."""
+    before = (load.prompt - load.chunk) // 2
+    return load.chunks * step_seconds(step, 0, 0, ((load.chunk, before, 1),), 1)
+
+
+def pace(step: Step, load: Requests) -> Pace:
+    """What a steady load of that shape sees."""
+    decode = step_seconds(step, load.together, load.together * load.context)
+    alone = prompt_seconds(step, load)
+    return {"mixed": riding, "apart": apart, "static": static}[load.style](step, load, decode, alone)
+
+
+def riding(step: Step, load: Requests, decode: float, alone: float) -> Pace:
+    """Chunked prefill in the decoding steps (Agrawal et al. 2024, arXiv 2403.02310).
+
+    A step would have to carry `due` prompt tokens. When that is more than the budget leaves, prompts queue, and only as
+    many sequences decode as the budget can feed.
+    """
+    room = max(1, load.budget - load.together)
+    due = load.together * load.prompt / load.output
+    decoding = load.together if due <= room else max(1, int(load.together * room / due))
+    due = min(due, room)
+    alike = max(1, int(due) // load.prompt) if load.chunks == 1 else 1
+    carried = load.chunk * alike
+    carrying = min(1.0, due / carried)
+    if decoding < load.together:
+        decode = step_seconds(step, decoding, decoding * load.context)
+    before = (load.prompt - load.chunk) // 2
+    mixed = step_seconds(step, decoding, decoding * load.context, ((load.chunk, before, alike),), alike)
+    tpot = token_seconds(decode, mixed, carrying)
+    rate = decoding * load.batches / (load.output * tpot)
+    own = load.chunks * mixed
+    burst = burst_seconds(own, alone, load.sequences)
+    if decoding < load.together:  # Little's law: those in flight that do not decode are waiting
+        waited = load.sequences / rate - load.output * tpot
+        return Pace(decode, mixed, carrying, tpot, alone, max(waited, own), max(waited, own, burst), rate)
+    queue = waiting(carrying, own, load.sequences)
+    ttft = min(tpot / 2 + queue + own, max(burst, own))
+    return Pace(decode, mixed, carrying, tpot, alone, ttft, max(burst, ttft), rate)
+
+
+def apart(step: Step, load: Requests, decode: float, alone: float) -> Pace:
+    """Prompts first, in steps of their own: every started prompt holds all decoding sequences up."""
+    carrying = load.together / load.output
+    tpot = decode + carrying * alone
+    rate = load.sequences / (load.output * tpot)
+    queue = waiting(min(0.999, rate * alone), alone, load.sequences)
+    burst = burst_seconds(alone, alone, load.sequences)
+    ttft = min(decode / 2 + queue + alone, max(burst, alone))
+    return Pace(decode, alone, carrying, tpot, alone, ttft, max(burst, ttft), rate)
+
+
+def static(step: Step, load: Requests, decode: float, alone: float) -> Pace:
+    """One batch from prompt to last token; nothing joins it (transformers' generate)."""
+    first = step_seconds(step, 0, 0, ((load.prompt, 0, load.sequences),), load.sequences)
+    rate = load.sequences / (first + (load.output - 1) * decode) if load.output > 1 else load.sequences / first
+    return Pace(decode, first, 0.0, decode, alone, first, first, rate)
+
+
+def token_seconds(decode: float, mixed: float, carrying: float) -> float:
+    """decode + carrying × (mixed − decode)"""
+    return decode + carrying * (mixed - decode)
+
+
+def waiting(busy: float, service: float, sequences: int) -> float:
+    """busy / (2 × (1 − busy)) × service × (sequences − 1) / sequences
+
+    Mean wait before a server of constant service time that is `busy` (M/D/1, Pollaczek-Khinchine), less the request's own
+    share of a closed population; never more than everyone else's service, half of it on average.
+    """
+    others = (sequences - 1) / sequences
+    if busy >= 1.0:
+        return service * (sequences - 1) / 2
+    return min(busy / (2 * (1 - busy)) * service * others, service * (sequences - 1) / 2)
+
+
+def burst_seconds(first: float, each: float, sequences: int) -> float:
+    """first + each × (sequences − 1) / 2"""
+    return first + each * (sequences - 1) / 2
