@@ -1,0 +1,88 @@
+"""What a command does when something goes wrong: a message on standard error and an exit status, never a traceback.
+
+Status 0: answered. 1: answered, and it does not fit. 2: the question cannot be answered (bad input, a source that
+failed). 3: a fault of this program. 130: interrupted. 141: the reader of a pipe went away.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from pycore.cli.output import plain
+from pycore.errors import InputError, InvalidQuery, StudioError
+
+ANSWERED, DOES_NOT_FIT, NOT_ANSWERED, FAULT, INTERRUPTED, READER_GONE = 0, 1, 2, 3, 130, 141
+TRACEBACK_VARIABLE = "INFERENCE_STUDIOS_TRACEBACK"
+
+
+class DoesNotFit(Exception):
+    """Raised after an answer was printed, so that scripts see exit status 1."""
+
+
+def run(command: click.Command, arguments: Sequence[str] | None = None, name: str | None = None) -> int:
+    """Run a click command and return its exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character shows '?', it does not fail
+    try:
+        status = command.main(args=arguments, prog_name=name, standalone_mode=False)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else ANSWERED
+    except BrokenPipeError:
+        return reader_gone()
+    except SystemExit as stop:  # click and rich leave a broken pipe with status 1, which here means "does not fit"
+        return reader_gone() if isinstance(stop.__context__, BrokenPipeError) else stop.code
+    except DoesNotFit:
+        return DOES_NOT_FIT
+    except StudioError as error:
+        return say(message(error), NOT_ANSWERED)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        return say("Interrupted.", INTERRUPTED)
+    except click.ClickException as error:
+        error.show()
+        return NOT_ANSWERED
+    except Exception as error:  # the last line of defence; the variable shows the rest to whoever reports it
+        if os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        return say(f"Internal fault: {type(error).__name__}: {error}\nPlease report the command. "
+                   f"{TRACEBACK_VARIABLE}=1 shows where it happened.", FAULT)
+
+
+def reader_gone() -> int:
+    """`| head` has read enough: end as quietly as `ls` does, with nothing left to flush at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())
+    return READER_GONE
+
+
+def say(text: str, status: int) -> int:
+    """Print to standard error and pass the status on."""
+    try:
+        click.echo(plain(text), err=True)
+    except BrokenPipeError:
+        pass
+    return status
+
+
+def message(error: StudioError) -> str:
+    """One line a fault, each with its option's name, nearest names on a line of their own."""
+    faults = error.errors if isinstance(error, InvalidQuery) else (error,)
+    return "\n".join(line(fault) for fault in faults)
+
+
+def line(error: StudioError) -> str:
+    """'Error: --tp: ...'"""
+    where = f" --{error.field.replace('_', '-')}:" if error.field else ""
+    if not isinstance(error, InputError):
+        return f"Error:{where} {error}"
+    value = str(error.value)
+    value = value if len(value) <= 80 else value[:77] + "..."
+    nearest = f"\n  Did you mean: {', '.join(error.suggestions)}?" if error.suggestions else ""
+    return f"Error:{where} {value!r} is not accepted; {error.accepted}.{nearest}"
+
+
+def flag(options: dict[str, Any], name: str) -> bool:
+    """Take a command's own flag out of the options, so that only the question's are left."""
+    return bool(options.pop(name, False))

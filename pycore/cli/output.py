@@ -1,0 +1,132 @@
+"""How commands print: plain text and tables that hold anything a user typed without acting on it, and JSON.
+
+Nothing here reads markup: a name such as '[red]x[/red]' or an escape sequence is shown, not obeyed. Colour only on a
+terminal (and never when NO_COLOR is set). `rich` is loaded when a table is first made, so that --help stays quick.
+"""
+
+import json
+import math
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pycore.ledger import Term
+from pycore.units import GB, GIB, show, significant
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PIPE_WIDTH = 160
+
+
+def plain(text: object) -> str:
+    """`text` with control and formatting characters written out ('\\x1b'), line breaks and tabs kept."""
+    return "".join(letter if letter in "\n\t" or printable(letter) else escaped(letter) for letter in str(text))
+
+
+def printable(letter: str) -> bool:
+    """False for controls, surrogates and invisible formatting such as text-direction overrides."""
+    return unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def escaped(letter: str) -> str:
+    """A character as Python writes it in a string."""
+    return letter.encode("unicode_escape", "backslashreplace").decode("ascii")
+
+
+def console(*, error: bool = False) -> "Console":
+    """A rich console that takes no markup. Wide where nobody watches, so that a pipe gets whole rows."""
+    from rich.console import Console
+
+    made = Console(stderr=error, markup=False, highlight=False, emoji=False, soft_wrap=True)
+    if not made.is_terminal:
+        made = Console(stderr=error, markup=False, highlight=False, emoji=False, soft_wrap=True, width=PIPE_WIDTH)
+    return made
+
+
+def line(text: object = "", *, style: str | None = None) -> None:
+    """One line of text; `style` is a rich style such as 'bold'."""
+    if style is None:
+        click.echo(plain(text))
+        return
+    from rich.text import Text
+
+    console().print(Text(plain(text), style=style))
+
+
+def heading(text: str) -> None:
+    """A section's title after an empty line."""
+    line()
+    line(text, style="bold")
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[int] = (),
+          indent: int = 2) -> None:
+    """Aligned columns without frames. `right`: the columns whose cells stand right (numbers)."""
+    from rich import box
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    numbers = set(right)
+    made = Table(box=box.SIMPLE_HEAD if any(columns) else None, show_header=any(columns), pad_edge=False,
+                 show_edge=False, header_style="dim")
+    for index, column in enumerate(columns):
+        made.add_column(Text(plain(column)), justify="right" if index in numbers else "left",
+                        no_wrap=index in numbers)
+    for row in rows:
+        made.add_row(*(cell if isinstance(cell, Text) else Text(plain(cell)) for cell in row))
+    console().print(Padding(made, (0, 0, 0, indent)))
+
+
+def write_json(document: Mapping[str, Any]) -> None:
+    """One JSON object on standard output; numbers JSON cannot write become null."""
+    click.echo(json.dumps(finite(document), indent=2))
+
+
+def finite(value: Any) -> Any:
+    """The value with infinities and nan replaced by None, tuples by lists."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(key): finite(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(one) for one in value]
+    return value
+
+
+def with_range(term: Term | None, unknown: str = "not known") -> str:
+    """'24.1 ms (19.8 ms to 30.2 ms)', or `unknown`."""
+    if term is None:
+        return unknown
+    return term.text + (f" ({term.range_text})" if term.low is not None and term.low != term.high else "")
+
+
+def gib(value: float) -> str:
+    """Bytes in GiB with three decimals, so that a column adds up to the eye."""
+    return f"{value / GIB:,.3f}"
+
+
+def gb(value: float) -> str:
+    """Bytes in GB with three decimals."""
+    return f"{value / GB:,.3f}"
+
+
+def cell(value: float | None, unit: str = "", digits: int = 3) -> str:
+    """A number in a table, '-' where there is none."""
+    if value is None:
+        return "-"
+    return show(value, unit) if unit else significant(value, digits)
+
+
+def bar(share: float, width: int = 24) -> str:
+    """A text bar of `share` (0..1) of `width` characters."""
+    filled = round(max(0.0, min(1.0, share)) * width)
+    return "█" * filled + "·" * (width - filled)
+
+
+def field(name: str, value: object, note: str = "") -> tuple[str, str, str]:
+    """One row of a three-column list: name, value, note."""
+    return name, str(value), note
