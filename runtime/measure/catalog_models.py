@@ -19,7 +19,7 @@ CHECK_COLUMNS = ("id", "published", "published_source", "facts_computed", "facts
 # config.json files; transformers 5.24.0 modelling code for what a layer stores).
 _DSA = {"indexer_heads": 64, "indexer_dim": 128}  # index_n_heads, index_head_dim
 _DEEPSEEK = {"router_bias": True, "mtp_layers": 1, "mtp_own_embeddings": True}
-_QWEN35 = {"output_gate": True, "linear_key_heads": 16, "linear_head_dim": 128, "linear_kernel": 4}
+_QWEN35 = {"output_gate": True, "mtp_layers": 1, "linear_key_heads": 16, "linear_head_dim": 128, "linear_kernel": 4}
 EXTRA = {
     "deepseek-ai--deepseek-v3": _DEEPSEEK, "deepseek-ai--deepseek-r1": _DEEPSEEK,
     "deepseek-ai--deepseek-v3.2": _DEEPSEEK | _DSA,
