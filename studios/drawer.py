@@ -38,7 +38,7 @@ async def executed(asked: dict) -> bool:
         print(error)
         return True
     except BaseException as error:  # SystemExit and KeyboardInterrupt of the reader's lines must not end the worker
-        print("".join(traceback.format_exception(type(error), error, own_lines(error.__traceback__))), end="")
+        print(in_own_lines(error))
         return True
     return False
 
@@ -70,9 +70,9 @@ async def evaluate(tree: ast.AST, mode: str) -> Any:
     return await value if isinstance(value, types.CoroutineType) and code.co_flags & 0x80 else value
 
 
-def own_lines(trace: types.TracebackType | None) -> types.TracebackType | None:
-    """The part of a traceback that starts in the reader's lines."""
-    while trace and trace.tb_frame.f_code.co_filename != "<drawer>":
-        trace = trace.tb_next
-    return trace
-
+def in_own_lines(error: BaseException) -> str:
+    """The error as a console shows it, told by the reader's own lines: what libraries did below them is left out."""
+    shown = traceback.TracebackException.from_exception(error)
+    shown.stack = traceback.StackSummary.from_list([frame for frame in shown.stack if frame.filename == "<drawer>"])
+    shown.__context__ = shown.__cause__ = None
+    return "".join(shown.format()).rstrip()

@@ -46,7 +46,7 @@ async function start() {
 }
 
 async function inlinedFiles() {
-  const roles = [...config.worker].filter((role) => inlined(role) && !(plain && role === "snapshot.bin"));
+  const roles = config.worker.filter((role) => inlined(role) && !(plain && role === "snapshot.bin"));
   return Object.fromEntries(await Promise.all(roles.map(async (role) => [role, await unpack(inlined(role))])));
 }
 

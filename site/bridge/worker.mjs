@@ -30,31 +30,48 @@ function report(next = stage) {
   post({ type: "stage", stage, loaded, total: total() });
 }
 
-// A file as a Response whose bytes are counted as they pass; too few or too many of them is an error, not a hang.
+// A file's bytes, counted as they pass; too few or too many of them is an error, not a hang.
+async function bytes(role, response) {
+  if (inlined[role]) { loaded += inlined[role].byteLength; return new Uint8Array(inlined[role]); }
+  const { body } = response ?? await arriving(role), data = new Uint8Array(boot.files[role].bytes);
+  let size = 0;
+  for (const reader = body.getReader(); ;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    if (size + value.byteLength <= data.byteLength) data.set(value, size);
+    size += value.byteLength;
+    loaded += value.byteLength;
+    report();
+  }
+  if (size !== data.byteLength) throw new Error(`${role}: ${size} bytes arrived instead of ${data.byteLength}`);
+  return data;
+}
+
 async function arriving(role) {
-  const types = { wasm: "application/wasm", json: "application/json" };
-  const headers = { "content-type": types[role.split(".").pop()] ?? "application/octet-stream" };
-  if (inlined[role]) { loaded += inlined[role].byteLength; return new Response(inlined[role], { headers }); }
   const response = await fetched(address(role));
   if (!response.ok) throw new Error(`${role}: the server answered ${response.status} ${response.statusText}`);
-  let size = 0;
-  const counter = new TransformStream({
-    transform(chunk, out) { size += chunk.byteLength; loaded += chunk.byteLength; report(); out.enqueue(chunk); },
-    flush(out) { if (size !== boot.files[role].bytes) out.error(new Error(`${role}: ${size} bytes arrived instead of ${boot.files[role].bytes}`)); },
-  });
-  return new Response(response.body.pipeThrough(counter), { headers });
+  return response;
 }
-const bytes = async (role) => new Uint8Array(await (await arriving(role)).arrayBuffer());
+
+// Compiled from the network's own response, so that the browser's cache of compiled code works; while the rest arrives.
+async function compiled(role) {
+  if (inlined[role]) return WebAssembly.compile(await bytes(role));
+  const response = await arriving(role), copy = response.clone();
+  try {
+    return (await Promise.all([WebAssembly.compileStreaming(response), bytes(role, copy)]))[0];
+  } catch { return WebAssembly.compile(await bytes(role)); } // a server that sends another media type
+}
 
 // The page loads nothing from elsewhere, and neither does anything that runs in here.
-const fetched = self.fetch.bind(self);
-const served = new Map();
+const fetched = self.fetch.bind(self), single = () => boot.base.endsWith(".invalid/");
+const roleOf = (url) => Object.keys(boot.files).find((role) => new URL(boot.files[role].path, boot.base).href === url);
+let stdlib;
 self.fetch = async (input, options) => {
-  const url = new URL(input.url ?? input, boot.base).href;
-  if (served.has(url)) return new Response(served.get(url).slice(), { headers: { "content-type": url.endsWith(".wasm") ? "application/wasm" : "application/octet-stream" } });
-  const role = url.startsWith(boot.base) && Object.keys(boot.files).find((name) => new URL(boot.files[name].path, boot.base).href === url);
-  if (role && inlined[role]) return arriving(role);
-  if (url.startsWith(new URL("..", boot.base).href) && !boot.base.endsWith(".invalid/")) return fetched(input, options);
+  const url = new URL(input.url ?? input, boot.base).href, role = roleOf(url);
+  if (role === "pyodide.asm.wasm") return new Response(); // compiled already, see start
+  if (role === "python_stdlib.zip") return new Response(stdlib);
+  if (inlined[role]) return new Response(inlined[role]);
+  if (!single() && url.startsWith(new URL("..", boot.base).href)) return fetched(input, options);
   throw new TypeError(`${url} is outside this page's folder, and a page here loads nothing from outside`);
 };
 
@@ -73,14 +90,13 @@ async function start() {
   try {
     const modules = ["pyodide.mjs", "pyodide.asm.mjs"].map((role) => import(address(role)).then((module) => { loaded += boot.files[role].bytes; report(); return module; }));
     const snapshot = usesSnapshot() ? unpacked("snapshot.bin").catch((error) => { note = `the snapshot could not be used: ${error.message}`; }) : undefined;
-    const parts = ["pyodide.asm.wasm", "python_stdlib.zip", "app.zip", "pyodide-lock.json"].map(bytes);
+    const parts = [compiled("pyodide.asm.wasm"), ...["python_stdlib.zip", "app.zip", "pyodide-lock.json"].map((role) => bytes(role))];
     const [{ loadPyodide }, { default: createPyodideModule }] = await Promise.all(modules);
-    const [wasm, stdlib, app, lock] = await Promise.all(parts);
-    // Pyodide never settles on a bad wasm file, so it is looked at first.
-    if (!WebAssembly.validate(wasm)) throw new Error("pyodide.asm.wasm: this is not a WebAssembly file that this browser can run");
+    const [wasm, library, app, lock] = await Promise.all(parts);
+    stdlib = library;
+    // Pyodide compiles by itself and never settles when that fails; here a bad file has been refused before.
+    WebAssembly.instantiateStreaming = async (_, imports) => ({ module: wasm, instance: await WebAssembly.instantiate(wasm, imports) });
     const folder = new URL(boot.files["pyodide.asm.wasm"].path, boot.base);
-    served.set(folder.href, wasm);
-    served.set(new URL("python_stdlib.zip", folder).href, stdlib);
     const options = {
       indexURL: new URL(".", folder).href, createPyodideModule, packageBaseUrl: new URL("packages/", boot.base).href,
       lockFileContents: JSON.parse(new TextDecoder().decode(lock)),
@@ -103,7 +119,6 @@ async function start() {
 async function startPython(loadPyodide, options, note, snapshotted) {
   try {
     pyodide = await loadPyodide(options);
-    served.clear();
     const render = pyodide.pyimport("studios.render");
     [respond, runLines] = [render.respond, (text) => pyodide.pyimport("studios.drawer").run(text)];
     report("check");

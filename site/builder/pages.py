@@ -10,7 +10,7 @@ from markupsafe import Markup
 from builder.assets import Assets
 from builder.cache import BuildError
 from builder.drawings import draw
-from builder.policy import THEME, data_script, policy, policy_tag
+from builder.policy import ICON, THEME, data_script, policy, policy_tag
 
 PATIENCE_MS = 20_000
 WORKER_FILES = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json",
@@ -51,7 +51,7 @@ def paint(name: str, source: str) -> Painted:
 def head(assets: Assets, prefix: str) -> str:
     """What goes into <head> of a served page."""
     return "\n".join([
-        policy_tag(policy((THEME,))), f"<script>{THEME}</script>",
+        policy_tag(policy((THEME,))), f"<script>{THEME}</script>", ICON,
         f'<link rel="stylesheet" href="{prefix}{assets.files["style.css"].path}">',
         *(f'<link rel="modulepreload" href="{prefix}{assets.files[name].path}">' for name in EARLY)])
 
@@ -63,9 +63,9 @@ def tail(assets: Assets, prefix: str, painted: Painted) -> str:
                         for name in ("theme.mjs", "client.mjs"))])
 
 
-def configuration(assets: Assets, prefix: str, painted: Painted) -> dict:
-    """`PageConfig` of protocol.d.ts."""
-    return {"studio": painted.name, "assets": prefix, "files": assets.rows(), "worker": list(WORKER_FILES),
+def configuration(assets: Assets, prefix: str, painted: Painted, wheels: tuple[str, ...] = ()) -> dict:
+    """`PageConfig` of protocol.d.ts. `wheels`: packages that a single file carries for its worker."""
+    return {"studio": painted.name, "assets": prefix, "files": assets.rows(), "worker": [*WORKER_FILES, *wheels],
             "check": painted.digest, "packages": list(painted.view.PACKAGES), "patience": PATIENCE_MS,
             "source": painted.source}
 

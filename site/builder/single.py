@@ -6,13 +6,13 @@ import re
 
 from builder.assets import Assets
 from builder.pages import WORKER_FILES, Painted, configuration
-from builder.policy import THEME, data_script, policy, policy_tag
+from builder.policy import ICON, THEME, data_script, policy, policy_tag
 
 
 def single_head(assets: Assets) -> str:
     """What goes into <head>: the policy names the inline scripts by hash, the style sheet stands in the page."""
     scripts = inline_scripts(assets)
-    return "\n".join([policy_tag(policy((THEME, *scripts), single_file=True)), f"<script>{THEME}</script>",
+    return "\n".join([policy_tag(policy((THEME, *scripts), single_file=True)), f"<script>{THEME}</script>", ICON,
                       f"<style>{assets.files['style.css'].data.decode()}</style>"])
 
 
@@ -32,7 +32,8 @@ def single_tail(assets: Assets, painted: Painted) -> str:
               and (role in WORKER_FILES or not role.endswith(".whl") or needed(role, painted))]
     packed = "\n".join(f'<script type="text/plain" data-file="{role}">{pack(assets.files[role].data)}</script>'
                        for role in wanted)
-    return "\n".join([data_script("bridge", configuration(assets, "", painted)), packed,
+    wheels = tuple(role for role in wanted if role.endswith(".whl"))
+    return "\n".join([data_script("bridge", configuration(assets, "", painted, wheels)), packed,
                       f'<script type="module">{theme}</script>', f'<script type="module">{client}</script>'])
 
 
