@@ -28,13 +28,13 @@ def run(command: click.Command, arguments: Sequence[str] | None = None, name: st
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows '?', it does not fail
     try:
-        status = command.main(args=arguments, prog_name=name, standalone_mode=False)
-        sys.stdout.flush()
-        return status if isinstance(status, int) else ANSWERED
+        return invoke(command, sys.argv[1:] if arguments is None else list(arguments), name or sys.argv[0])
     except BrokenPipeError:
         return reader_gone()
-    except SystemExit as stop:  # click and rich leave a broken pipe with status 1, which here means "does not fit"
+    except SystemExit as stop:  # rich leaves a broken pipe with status 1, which here means "does not fit"
         return reader_gone() if isinstance(stop.__context__, BrokenPipeError) else stop.code
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
     except DoesNotFit:
         return DOES_NOT_FIT
     except StudioError as error:
@@ -49,6 +49,18 @@ def run(command: click.Command, arguments: Sequence[str] | None = None, name: st
             raise
         return say(f"Internal fault: {type(error).__name__}: {error}\nPlease report the command. "
                    f"{TRACEBACK_VARIABLE}=1 shows where it happened.", FAULT)
+
+
+def invoke(command: click.Command, arguments: list[str], name: str) -> int:
+    """What click's own `main` does, without its handling of broken pipes, which ends with status 1."""
+    variable = f"_{name.replace('-', '_').upper()}_COMPLETE"
+    if instruction := os.environ.get(variable):
+        from click.shell_completion import shell_complete
+        return shell_complete(command, {}, name, variable, instruction)
+    with command.make_context(name, arguments) as context:
+        command.invoke(context)
+    sys.stdout.flush()
+    return ANSWERED
 
 
 def reader_gone() -> int:
