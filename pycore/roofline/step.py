@@ -83,7 +83,6 @@ class Step(NamedTuple):
     passes: tuple[int, float, float]  # pipeline sends: count, launch, seconds per token
     elementwise: tuple[float, float]  # launch, seconds per token
     sampling: tuple[float, float]  # launch, seconds per sequence
-    host: tuple[float, float]  # seconds a step, seconds a sequence
     pipeline: int
     calibrated: bool
 
@@ -127,7 +126,7 @@ def build(load: Work, weights: Format, keys: Format, accelerator: Accelerator, e
             load.elementwise * small.launch_s,
             load.elementwise_bytes / (accelerator.bandwidth_bytes_per_s * small.bandwidth_share)),
         sampling=(0.0, 0.0) if ideal else (sampling.launch_s, sampling.extra * 1e-9),
-        host=(0.0, 0.0), pipeline=load.pipeline,
+        pipeline=load.pipeline,
         calibrated=all(fit.calibrated for fit in used if fit.operation not in ("elementwise", "sampling")))
 
 
@@ -261,9 +260,9 @@ def step_parts(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, 
         read, rest = expert_split(step.experts, tokens)
         weights, compute, launches = weights + read, compute + rest, launches + step.experts.launch
     cache, attended, started = attention_parts(step, decoding, cached, chunks)
-    return Parts(weights, cache, compute + attended + step.elementwise[1] * tokens, communication(step, tokens),
-                 launches + started + step.elementwise[0] + step.sampling[0] + step.sampling[1] * rows + step.host[0]
-                 + step.host[1] * rows)
+    return Parts(weights, cache, compute + attended, communication(step, tokens),
+                 launches + started + step.elementwise[0] + step.elementwise[1] * tokens + step.sampling[0]
+                 + step.sampling[1] * rows)
 
 
 def attention_parts(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, int, int], ...],

@@ -6,18 +6,19 @@ every device; KV heads are repeated once there are more devices than heads. Noth
 """
 
 import functools
+import math
 from dataclasses import dataclass
 
 from pycore.nouns import AttentionGroup, Format, Model, Parallel
+from pycore.vram import gguf_mix
 from pycore.vram.parameters import Matrix, matrices
+from pycore.vram.weights import device_shape, quantised
 
 SPARSE_TOKENS = 2048  # index_topk of DeepSeek-V3.2 and GLM-5: how many cached tokens sparse attention reads
 STATE_BYTES = 4  # recurrent states are kept in fp32
 FUSED = {"q": "qkv", "k": "qkv", "v": "qkv", "q_a": "latent_down", "kv_a": "latent_down", "gate": "gate_up",
          "up": "gate_up", "shared_gate": "shared_gate_up", "shared_up": "shared_gate_up",
          "linear_qkv": "linear_in", "linear_gate": "linear_in", "linear_beta_alpha": "linear_in"}
-REPEATED = {"q_a", "kv_a", "router", "indexer_q", "indexer_k", "indexer_weights"}
-BY_ROWS_OF_INPUT = {"o", "down", "shared_down", "linear_o"}  # each device holds a slice of the input features
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,45 +87,42 @@ class Work:
     messages: int  # all-reduces of a token's hidden state a step
 
     @property
-    def flop_per_token(self) -> float:
-        """Multiply-adds x 2 of one token's products on one device, attention aside, head included."""
-        dense = sum(2 * item.rows * item.columns * item.count for item in (*self.products, self.head))
+    def token_flop(self) -> float:
+        """FLOP (multiply-adds x 2) of one token's products on one device, without head and attention."""
+        dense = sum(2.0 * item.rows * item.columns * item.count for item in self.products)
         if self.experts is None:
             return dense
-        one = 2 * self.experts.matrices * self.experts.hidden * self.experts.inner
+        one = 2.0 * self.experts.matrices * self.experts.hidden * self.experts.inner
         return dense + one * self.experts.chosen * self.experts.share * self.experts.layers
 
-
-def held_rows(matrix: Matrix, model: Model, tensor: int) -> tuple[int, int]:
-    """(rows, columns) of a matrix on one of `tensor` devices."""
-    rows, columns = matrix.rows, matrix.columns
-    if tensor == 1 or matrix.role in REPEATED:
-        return rows, columns
-    if matrix.role in BY_ROWS_OF_INPUT:
-        return rows, -(-columns // tensor)
-    if matrix.role in ("k", "v") and tensor > model.kv_heads:
-        return rows // model.kv_heads, columns
-    return -(-rows // tensor), columns
+    @property
+    def head_flop(self) -> float:
+        """FLOP of one token's logits on one device."""
+        return 2.0 * self.head.rows * self.head.columns
 
 
-def is_quantised(matrix: Matrix, model: Model, weights: Format) -> bool:
-    """Whether the format applies: everything in a GGUF file or a plain type, else linear layers without the router.
-    Checkpoints whose own type says "(experts)" keep everything else in 16 bits."""
-    if weights.scope != "linear":
-        return True
-    if matrix.kind != "linear" or matrix.component == "router":
-        return False
-    if weights.bits_per_weight < 6 and "(experts)" in model.native_dtype:
-        return matrix.component == "experts"
-    return True
+@functools.lru_cache(maxsize=4096)
+def mixed_bytes(model: Model, kind: str) -> dict[str, float]:
+    """Mean bytes per number of every role in a GGUF file of that type, over its layers; "head" also where it is tied."""
+    sizes: dict[str, int] = {}
+    for role, _, size, _ in gguf_mix.layer_bytes(model, gguf_mix.mix(model, kind)):
+        sizes[role] = sizes.get(role, 0) + size
+    numbers: dict[str, int] = {}
+    for matrix in matrices(model):
+        numbers[matrix.role] = numbers.get(matrix.role, 0) + matrix.total
+    means = {role: size / numbers[role] for role, size in sizes.items()}
+    return {"head": means["embedding"]} | means
 
 
-def bytes_of(rows: int, columns: int, weights: Format | None) -> float:
-    """Bytes of a matrix in a format (None: 16-bit), scales included."""
-    if weights is None:
-        return 2 * rows * columns
+def stored(model: Model, matrix: Matrix, rows: int, columns: int, weights: Format) -> tuple[float, bool]:
+    """(bytes of a rows x columns slice of the matrix, whether it stays in 16 bits). Engines unpack MLA's kv_b to 16 bits
+    to absorb it into queries and outputs."""
+    if weights.scope == "mix":
+        return rows * columns * mixed_bytes(model, weights.id)[matrix.role], False
+    if weights.scope == "linear" and (matrix.role == "kv_b" or not quantised(model, matrix, weights)):
+        return 2.0 * rows * columns, True
     size = rows * columns * weights.bits_per_weight / 8
-    return size + rows * weights.row_bytes + columns * weights.column_bytes + weights.matrix_bytes
+    return size + rows * weights.row_bytes + columns * weights.column_bytes + weights.matrix_bytes, False
 
 
 @functools.lru_cache(maxsize=4096)
@@ -132,10 +130,10 @@ def work(model: Model, weights: Format, keys: Format, values: Format, parallel: 
     """The step of one device of a replica laid out as `parallel`."""
     tensor = parallel.tensor
     products = merged(model, weights, tensor)
-    head_rows = -(-model.vocabulary // tensor)
-    quantised_head = weights.scope != "linear"
-    head = Product(name="head", rows=head_rows, columns=model.hidden_size, count=1, sixteen_bit=not quantised_head,
-                   weight_bytes=bytes_of(head_rows, model.hidden_size, weights if quantised_head else None))
+    rows = -(-model.vocabulary // tensor)
+    size, plain = stored(model, Matrix(role="head", component="head", rows=model.vocabulary, columns=model.hidden_size,
+                                       kind="head"), rows, model.hidden_size, weights)
+    head = Product(name="head", rows=rows, columns=model.hidden_size, count=1, sixteen_bit=plain, weight_bytes=size)
     small, moved = small_kernels(model, tensor)
     return Work(products=products, head=head, experts=expert_work(model, weights, parallel),
                 attention=tuple(attention_work(model, group, keys, values, tensor) for group in model.groups),
@@ -150,16 +148,15 @@ def merged(model: Model, weights: Format, tensor: int) -> tuple[Product, ...]:
     for matrix in matrices(model):
         if matrix.kind != "linear" or matrix.role.startswith("expert_"):
             continue
-        rows, columns = held_rows(matrix, model, tensor)
-        quantised = is_quantised(matrix, model, weights)
-        size = bytes_of(rows, columns, weights if quantised else None)
-        key = (FUSED.get(matrix.role, matrix.role), columns, matrix.layers, matrix.each, quantised)
+        rows, columns = device_shape(model, matrix, tensor)
+        size, plain = stored(model, matrix, rows, columns, weights)
+        key = (FUSED.get(matrix.role, matrix.role), columns, matrix.layers, matrix.each, plain)
         held = found.setdefault(key, [0, 0.0])
         held[0] += rows
         held[1] += size
     return tuple(Product(name=name, rows=rows, columns=columns, count=len(layers) * each, weight_bytes=size,
-                         sixteen_bit=not quantised)
-                 for (name, columns, layers, each, quantised), (rows, size) in found.items())
+                         sixteen_bit=plain)
+                 for (name, columns, layers, each, plain), (rows, size) in found.items())
 
 
 def expert_work(model: Model, weights: Format, parallel: Parallel) -> ExpertWork | None:
@@ -170,7 +167,10 @@ def expert_work(model: Model, weights: Format, parallel: Parallel) -> ExpertWork
     devices = tensor * parallel.data if parallel.expert else 1
     inner = experts.intermediate_size if parallel.expert else -(-experts.intermediate_size // tensor)
     count = 3 if model.gated_mlp else 2
-    each = bytes_of(count * inner, model.hidden_size, weights if weights.bits_per_weight != 16 else None)
+    kinds = {matrix.role: matrix for matrix in matrices(model) if matrix.component == "experts"}
+    each = math.fsum(stored(model, matrix, inner if matrix.columns == model.hidden_size else model.hidden_size,
+                            model.hidden_size if matrix.columns == model.hidden_size else inner, weights)[0]
+                     for matrix in kinds.values())
     return ExpertWork(layers=model.expert_layers, count=experts.count, chosen=experts.per_token,
                       held=-(-experts.count // devices), hidden=model.hidden_size, inner=inner, matrices=count,
                       expert_bytes=each, share=parallel.data / devices if parallel.expert else 1.0,

@@ -1,0 +1,268 @@
+"""How fast a deployment is: first token, pace, throughput, what bounds it. Every figure is a term with its range."""
+
+from dataclasses import dataclass
+
+from pycore.errors import NotKnown
+from pycore.ledger import Term, fact
+from pycore.nouns import Deployment, Parallel
+from pycore.roofline import account, terms
+from pycore.roofline.efficiency import Fit, arithmetic, choose, rate
+from pycore.roofline.evidence import Evidence, spread
+from pycore.roofline.load import STYLES, Pace, Requests, pace
+from pycore.roofline.step import Parts, Step, prepare, step_parts, sum_parts
+from pycore.roofline.work import Work, work
+from pycore.units import MIB
+from pycore.vram import engines
+
+LIMIT_SEQUENCES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """The answer. Terms carry ranges; prompt figures are None where the card has no published dense rate (`unknown` says
+    so). Parts are seconds of one step and add up to it."""
+
+    prefill_s: Term | None
+    ttft_s: Term | None
+    tpot_s: Term
+    tokens_per_s_user: Term
+    tokens_per_s_total: Term
+    tokens_per_s_per_gpu: Term
+    requests_per_s: Term
+    mfu_prefill: Term | None
+    mbu_decode: Term
+    compute_bound_batch: Term | None
+    prefill_parts: tuple[Term, ...]
+    decode_parts: tuple[Term, ...]
+    bound_prefill: str
+    bound_decode: str
+    calibration: str
+    calibrated: bool
+    assumptions: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedPoint:
+    """One batch size of the curve; plain numbers."""
+
+    sequences: int
+    tpot_s: float
+    tokens_per_s_user: float
+    tokens_per_s_per_gpu: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A deployment looked at as a step and a load."""
+
+    deployment: Deployment
+    step: Step
+    work: Work
+    load: Requests
+    parallel: Parallel
+
+
+def question(deployment: Deployment, sequences: int = 0, ideal: bool = False) -> Question:
+    """The step and the load of one replica. Engines that split by layers use all devices of a replica as stages, one
+    micro-batch after the other (llama.cpp, transformers); the others keep every pipeline stage busy."""
+    profile = engines.engine(deployment.engine)
+    tensor, stages = engines.spread(profile, deployment.parallel)
+    parallel = Parallel(tensor=tensor, pipeline=stages, data=deployment.parallel.data, expert=deployment.parallel.expert)
+    step = prepare(deployment.model, deployment.weights, deployment.keys, deployment.values, parallel,
+                   deployment.accelerator, deployment.engine, ideal)
+    share = -(-sequences // deployment.parallel.data) if sequences else deployment.sequences_per_replica
+    load = Requests(sequences=share, prompt=deployment.prompt, output=deployment.output, budget=tokens_a_step(deployment),
+                    style=STYLES[deployment.engine],
+                    batches=min(share, stages) if profile.split == "tensor" else 1)
+    return Question(deployment=deployment, step=step, load=load, parallel=parallel,
+                    work=work(deployment.model, deployment.weights, deployment.keys, deployment.values, parallel))
+
+
+def tokens_a_step(deployment: Deployment) -> int:
+    """Most tokens in one forward pass: asked, or the engine's default for the card; transformers takes whole prompts."""
+    card = deployment.accelerator
+    visible = card.memory_usable_mib * MIB if card.memory_usable_mib else card.memory_box_gib * 1024 * MIB
+    found = engines.tokens_a_step(engines.engine(deployment.engine), visible, card.id, deployment.max_batched_tokens)
+    return found or deployment.prompt
+
+
+def speed(deployment: Deployment) -> Speed:
+    """Speed of a deployment at its load. Raises NotKnown where devices cannot be joined or no kernel was ever measured."""
+    asked = question(deployment)
+    found = pace(asked.step, asked.load)
+    evidence = spread("tpot", deployment.engine, deployment.accelerator, asked.step.calibrated)
+    pacing = tpot_term(asked, found, evidence)
+    rates = throughput(asked, found, pacing)
+    prompts = prompt_terms(asked, found)
+    parts = step_parts(asked.step, asked.load.together, asked.load.together * asked.load.context)
+    decoded = decode_terms(asked, parts)
+    return Speed(**prompts, tpot_s=pacing, **rates, decode_parts=decoded, bound_decode=largest(decoded),
+                 mbu_decode=bandwidth_term(asked, sum_parts(parts)), compute_bound_batch=compute_bound(asked),
+                 calibration=calibration(asked, evidence), calibrated=asked.step.calibrated,
+                 assumptions=assumptions(asked, found))
+
+
+def tpot_term(asked: Question, found: Pace, evidence: Evidence) -> Term:
+    """Time per output token under the load, ranged by whole-engine runs."""
+    if asked.load.style == "apart":
+        return terms.tpot_apart(decode_step=found.decode, prompt=found.alone, started=found.carrying, low=evidence.low,
+                                high=evidence.high)
+    return terms.tpot(decode_step=found.decode, mixed_step=found.mixed, carrying=found.carrying, low=evidence.low,
+                      high=evidence.high)
+
+
+def throughput(asked: Question, found: Pace, pacing: Term) -> dict[str, Term]:
+    """Rates of all replicas together."""
+    data = asked.deployment.parallel.data
+    decoding = round(found.requests_per_s * asked.load.output * found.tpot * data)
+    requests = terms.requests(decoding=max(1, decoding), output=asked.load.output, tpot=pacing)
+    total = terms.output_rate(requests_per_s=requests, output=asked.load.output)
+    return {"tokens_per_s_user": terms.per_user(tpot=pacing), "requests_per_s": requests, "tokens_per_s_total": total,
+            "tokens_per_s_per_gpu": terms.per_device(tokens_per_s=total, devices=asked.deployment.parallel.devices)}
+
+
+def prompt_terms(asked: Question, found: Pace) -> dict[str, object]:
+    """What concerns prompts."""
+    deployment, load = asked.deployment, asked.load
+    evidence = spread("prompt", deployment.engine, deployment.accelerator, asked.step.calibrated)
+    before = (load.prompt - load.chunk) // 2
+    chunk = step_parts(asked.step, 0, 0, ((load.chunk, before, 1),), 1)
+    alone = terms.prefill(chunk_step=sum_parts(chunk), chunks=load.chunks, low=evidence.low, high=evidence.high)
+    own = min(found.ttft, load.chunks * found.mixed if load.style == "mixed" else found.mixed)
+    first = terms.ttft(waited=max(0.0, found.ttft - own), own=own, low=alone.low, high=found.ttft_burst * evidence.high)
+    flop = account.prompt_flop(asked.work, load.prompt)
+    compute = arithmetic(deployment.weights, deployment.accelerator)
+    peak = fact("Dense rate", rate(deployment.accelerator, compute), "FLOP/s", basis="datasheet",
+                source=deployment.accelerator.source)
+    parts = part_terms(asked, chunk, tokens=load.chunk, cached=before, flop=account.prompt_flop(asked.work, load.chunk, before),
+                       prompt=True)
+    return {"prefill_s": alone, "ttft_s": first, "prefill_parts": parts, "bound_prefill": largest(parts), "unknown": (),
+            "mfu_prefill": terms.utilised_flop(prompt_flop=flop * asked.parallel.pipeline ** 0, rate=peak, prefill_s=alone)}
+
+
+def decode_terms(asked: Question, parts: Parts) -> tuple[Term, ...]:
+    """The parts of a decoding step."""
+    together, context = asked.load.together, asked.load.context
+    return part_terms(asked, parts, tokens=together, cached=context,
+                      flop=account.decode_flop(asked.work, together, context), prompt=False)
+
+
+def part_terms(asked: Question, parts: Parts, *, tokens: int, cached: int, flop: float, prompt: bool) -> tuple[Term, ...]:
+    """Parts of a step as terms; shares are those that the whole step reaches."""
+    card, engine = asked.deployment.accelerator, asked.deployment.engine
+    bandwidth = fact("Memory bandwidth", card.bandwidth_bytes_per_s, "B/s", basis="datasheet", source=card.source)
+    compute = arithmetic(asked.deployment.weights, card)
+    product = choose("product", card, compute, engine)
+    keys = "kv8" if asked.deployment.keys.bits_per_weight <= 9 else "kv16"
+    attention = choose("prefill" if prompt else "decode", card, keys, engine)
+    read = account.weight_bytes(asked.work, tokens)
+    cache = account.cache_bytes(asked.work, 1 if prompt else tokens, cached)
+    peak = rate(card, compute)
+    busy = flop / peak
+    share = min(1.0, product.compute_share)
+    found = [terms.weights_read(weight_bytes=read, bandwidth=bandwidth, share=reached(read, bandwidth.value, parts.weights),
+                                low=product.low, high=product.high),
+             terms.cache_read(cache_bytes=cache if parts.cache else 0.0, bandwidth=bandwidth,
+                              share=reached(cache, bandwidth.value, parts.cache), low=attention.low, high=attention.high),
+             terms.compute_beyond(flop=flop, rate=peak, share=share, hidden=busy / share - parts.compute, low=product.low,
+                                  high=product.high)]
+    found.append(communication_term(asked, parts.communication))
+    launches = asked.work.elementwise + sum(item.count for item in asked.work.products)
+    found.append(terms.launched(kernels=launches, seconds_each=parts.overhead / launches))
+    return tuple(found)
+
+
+def communication_term(asked: Question, seconds: float) -> Term:
+    """Communication of one step."""
+    messages = asked.step.messages + asked.step.exchange[0] + asked.step.passes[0]
+    fit = link_fit(asked)
+    return terms.communicated(messages=messages, message_seconds=seconds / messages if messages else 0.0,
+                              low=fit.low if fit else 1.0, high=fit.high if fit else 1.0)
+
+
+def link_fit(asked: Question) -> Fit | None:
+    """The all-reduce fit in use, if devices talk at all."""
+    from pycore.roofline.interconnect import link
+
+    devices = asked.parallel.tensor if asked.parallel.tensor > 1 else min(2, asked.parallel.pipeline)
+    return link(asked.deployment.accelerator, devices).fit if devices > 1 else None
+
+
+def reached(moved: float, bandwidth: float, seconds: float) -> float:
+    """Share of the bandwidth that moving so many bytes in so many seconds is."""
+    return moved / (bandwidth * seconds) if seconds else 1.0
+
+
+def bandwidth_term(asked: Question, seconds: float) -> Term:
+    """Memory bandwidth utilisation of a decoding step."""
+    together = asked.load.together
+    moved = account.weight_bytes(asked.work, together) + account.cache_bytes(asked.work, together, asked.load.context)
+    return terms.utilised_bandwidth(step_bytes=moved, bandwidth=asked.deployment.accelerator.bandwidth_bytes_per_s,
+                                    decode_step=seconds)
+
+
+def largest(parts: tuple[Term, ...]) -> str:
+    """What bounds a step, in words: its largest part."""
+    words = {"Weights read": "reading weights", "KV cache read": "reading the KV cache", "Communication": "communication",
+             "Compute beyond reading": "compute", "Launches and small kernels": "launches and small kernels"}
+    top = max(parts, key=lambda part: part.value)
+    if top.name == "Compute beyond reading" or parts[2].value > parts[0].value:
+        return "compute"
+    return words[top.name]
+
+
+def compute_bound(asked: Question) -> Term | None:
+    """Fewest sequences at which a decoding step's products take longer to compute than their weights take to read."""
+    step = asked.step
+
+    def bound(count: int) -> bool:
+        read = sum(item.read_fixed for item in step.products) + step.head.read_fixed
+        done = sum(item.work_token - item.read_token for item in step.products) + step.head.work_token
+        if step.experts:
+            read += step.experts.read_all * (1.0 - account.power(step.experts.missed, count * step.experts.gathered))
+            done += step.experts.work_token - step.experts.read_token
+        return done * count >= read
+
+    low, high = 1, LIMIT_SEQUENCES
+    if not bound(high):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if bound(middle) else (middle + 1, high)
+    return fact("Batch where decoding turns compute-bound", low * asked.load.batches, "sequences", basis="fitted",
+                source="data/catalog/efficiency.csv", line="pycore/roofline/speed.py",
+                note="fewest sequences on a replica whose products compute longer than their weights are read")
+
+
+def calibration(asked: Question, evidence: Evidence) -> str:
+    """What the efficiencies rest on, in words."""
+    card, engine = asked.deployment.accelerator, asked.deployment.engine
+    fit = choose("product", card, arithmetic(asked.deployment.weights, card), engine)
+    head = "" if asked.step.calibrated else (f"uncalibrated: no kernels of {card.name}'s generation were measured, those of"
+                                            f" {fit.generation} stand in; ")
+    return (f"{head}products fitted on {fit.rows} kernels ({fit.compute}, {fit.engine}, {fit.generation}; median error"
+            f" {fit.median_error_pct:g} %, 90 % within {fit.p90_error_pct:g} %); range from {evidence.text}")
+
+
+def assumptions(asked: Question, found: Pace) -> tuple[str, ...]:
+    """What the load is taken to be."""
+    load = asked.load
+    held = f"{load.sequences} requests in flight on a replica, each replaced at once, ages evenly spread"
+    ways = {"mixed": f"prompts advance in the decoding steps, {load.budget:,} tokens a step at most, so"
+                     f" {100 * found.carrying:.3g} % of steps carry prompt tokens",
+            "apart": "prompts are read in steps of their own, before decoding goes on",
+            "static": "all prompts of the batch are read first, then all decode; nothing joins"}
+    return held, ways[load.style], f"mean context while decoding {load.context:,} tokens"
+
+
+def curve(deployment: Deployment, batches: tuple[int, ...]) -> tuple[SpeedPoint, ...]:
+    """Pace against sequences, everything else as asked; plain numbers."""
+    points = []
+    for sequences in batches:
+        asked = question(deployment, sequences)
+        found = pace(asked.step, asked.load)
+        total = found.requests_per_s * asked.load.output * deployment.parallel.data
+        points.append(SpeedPoint(sequences=sequences, tpot_s=found.tpot, tokens_per_s_user=1.0 / found.tpot,
+                                 tokens_per_s_per_gpu=total / deployment.parallel.devices))
+    return tuple(points)
