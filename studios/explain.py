@@ -6,7 +6,7 @@ each into exactly one group.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from pycore.ledger import Term, written
@@ -97,10 +97,13 @@ class Ledger:
         """Terms met from here on belong under this heading (facts have their own)."""
         self._group = title
 
-    def number(self, term: Term, text: str = "") -> Number:
-        """The term as a number on screen, `text` in place of its usual writing if given."""
+    def number(self, term: Term, write: Callable[[float], str] | None = None) -> Number:
+        """The term as a number on screen, in its usual writing or as `write` writes it."""
         name = self._add(term)
-        return Number(text=text or term.text, range_text=term.range_text, id=name, kind=self._kinds[name])
+        if write is None:
+            return Number(text=term.text, range_text=term.range_text, id=name, kind=self._kinds[name])
+        span = "" if term.low is None else f"{write(term.low)} to {write(term.high)}"
+        return Number(text=write(term.value), range_text=span, id=name, kind=self._kinds[name])
 
     def groups(self) -> tuple[Group, ...]:
         """Every term met, explained; headings in the order they were opened, facts last."""

@@ -18,7 +18,7 @@ class Segment:
     x: str = help_field("left edge, '12.5%'")
     width: str = help_field("width, '3.2%'")
     middle: str = help_field("centre, for text inside")
-    roomy: bool = help_field("whether text fits inside")
+    room: str = help_field("'wide': its label fits inside even on a phone; 'some': on a page; '': nowhere")
     share: str = help_field("share of the bar's total, '31 %'")
     number: Number = help_field("its value")
 
@@ -46,17 +46,23 @@ def share_text(value: float, whole: float) -> str:
     return "<1 %" if 0 < share < 1 else f"{share:.0f} %"
 
 
-def stack(pieces: Sequence[tuple[str, float, int, Number]], whole: float, roomy: float = 0.14) -> tuple[Segment, ...]:
+def stack(pieces: Sequence[tuple[str, float, int, Number]], whole: float) -> tuple[Segment, ...]:
     """A stacked bar of (label, value, style, number) on a scale that ends at `whole`; empty pieces are left out."""
     total, at, segments = sum(piece[1] for piece in pieces), 0.0, []
     for label, value, style, number in pieces:
         if value > 0:
             segments.append(Segment(
                 label=label, style=style, x=percent(at, whole), width=percent(min(value, whole - at), whole),
-                middle=percent(at + value / 2, whole), roomy=value >= roomy * whole,
+                middle=percent(at + value / 2, whole), room=room(label, value / whole),
                 share=share_text(value, total), number=number))
         at += value
     return tuple(segments)
+
+
+def room(label: str, share: float) -> str:
+    """Whether a label of this length fits into this share of a bar that is 850 pixels long, or 350 on a phone."""
+    needed = 8 * len(label) + 12
+    return "wide" if needed <= 350 * share else "some" if needed <= 850 * share else ""
 
 
 def range_mark(low: float, value: float, high: float, whole: float, low_text: str, high_text: str) -> RangeMark:

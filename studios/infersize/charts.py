@@ -1,13 +1,134 @@
 """The charts of infersize as Vega-Lite specs: layout only, every number comes from the Page.
 
-Colours are the style sheet's custom properties, so a drawing follows light and dark.
+Colours are the style sheet's custom properties, so a drawing follows light and dark. Width is the container's: the build
+draws each twice, for a page and for a phone.
 """
 
 from typing import Any
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+HEIGHT = 320
 
 
 def charts(page: Any) -> dict[str, dict]:
     """Chart id -> spec, for those the page has data for."""
-    return {}
+    found: dict[str, dict] = {}
+    if page.matrix:
+        found["pareto"] = pareto(page.matrix.points, page.speed_curve)
+    if page.cost.curve:
+        found["breakeven"] = break_even(page.cost, page.answer.query.utilisation)
+    if page.speculation:
+        found["draft-length"] = draft_length(page.speculation.lengths)
+        found["crossover"] = crossover(page.speculation.crossover)
+    return found
+
+
+def spec(description: str, layers: list[dict], height: int = HEIGHT, **more: Any) -> dict:
+    """What every chart has in common."""
+    return {"$schema": SCHEMA, "description": description, "width": "container", "height": height, "layer": layers} | more
+
+
+def values(names: tuple[str, ...], rows: Any) -> dict:
+    """Rows of numbers as Vega-Lite data; at most 6 significant digits, so that every Python writes the same text."""
+    return {"values": [dict(zip(names, map(rounded, row), strict=True)) for row in rows]}
+
+
+def rounded(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def log_axis(field: str, title: str) -> dict:
+    return {"field": field, "type": "quantitative", "title": title, "scale": {"type": "log", "nice": False},
+            "axis": {"format": "~s", "values": [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000],
+                     "gridOpacity": 0.7}}
+
+
+def pareto(points: Any, curve: Any) -> dict:
+    """Per-user speed against work per device; the frontier as a line, the asked configuration named."""
+    rows = values(("name", "user", "device", "href", "place"),
+                  ((one.name, one.user, one.device, one.href, one.place) for one in points))
+    x, y = log_axis("user", "tokens/s of one user"), log_axis("device", "tokens/s per device")
+    tips = [{"field": "name", "title": "Configuration"}, {"field": "user", "title": "One user, tokens/s", "format": ".3~s"},
+            {"field": "device", "title": "Per device, tokens/s", "format": ".3~s"}]
+    place = {"type": "nominal", "field": "place", "legend": None, "scale": {
+        "domain": ["other", "best", "asked"], "range": ["var(--c7)", "var(--c1)", "var(--c6)"]}}
+    shape = {"type": "nominal", "field": "place", "legend": None, "scale": {
+        "domain": ["other", "best", "asked"], "range": ["circle", "circle", "diamond"]}}
+    size = {"type": "nominal", "field": "place", "legend": None, "scale": {
+        "domain": ["other", "best", "asked"], "range": [22, 55, 130]}}
+    layers: list[dict] = [
+        {"transform": [{"filter": "datum.place == 'best'"}],
+         "mark": {"type": "line", "color": "var(--c1)", "strokeWidth": 1.5}, "encoding": {"x": x, "y": y}},
+        {"mark": {"type": "point", "filled": True, "opacity": 0.9},
+         "encoding": {"x": x, "y": y, "color": place, "shape": shape, "size": size, "tooltip": tips,
+                      "href": {"field": "href"}}},
+        {"transform": [{"filter": "datum.place == 'asked'"}],
+         "mark": {"type": "text", "dy": -14, "color": "var(--ink)", "fontSize": 12},
+         "encoding": {"x": x, "y": y, "text": {"field": "name"}}},
+    ]
+    return spec("Tokens per second of one user against tokens per second per device, one point a configuration.",
+                layers, data=rows)
+
+
+def break_even(cost: Any, utilisation: float) -> dict:
+    """USD per 1M tokens against utilisation; API offers as a band from cheapest to dearest with the median in it."""
+    curve = values(("busy", "usd"), ((100 * share, usd) for share, usd in cost.curve))
+    x = {"field": "busy", "type": "quantitative", "title": "share of the hour the machine is busy, %",
+         "scale": {"domain": [0, 100]}, "axis": {"values": [0, 20, 40, 60, 80, 100], "gridOpacity": 0.7}}
+    y = {"field": "usd", "type": "quantitative", "title": "USD per 1M tokens", "scale": {"type": "log", "nice": False},
+         "axis": {"format": "$~g", "gridOpacity": 0.7, "values": [
+             0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]}}
+    layers: list[dict] = []
+    for kind, low, median, high in cost.bands:
+        if kind == "blended":
+            band = values(("low", "median", "high"), [(low, median, high)])
+            layers += [
+                {"data": band, "mark": {"type": "rect", "color": "var(--c2)", "opacity": 0.22},
+                 "encoding": {"y": {"field": "low", "type": "quantitative"}, "y2": {"field": "high"}}},
+                {"data": band, "mark": {"type": "rule", "color": "var(--c2)", "strokeDash": [6, 3], "strokeWidth": 1.5},
+                 "encoding": {"y": {"field": "median", "type": "quantitative"}}},
+                {"data": band, "mark": {"type": "text", "align": "right", "baseline": "bottom", "dy": -3, "dx": -4,
+                                        "color": "var(--ink)", "text": "median API offer"},
+                 "encoding": {"x": {"value": "width"}, "y": {"field": "median", "type": "quantitative"}}},
+            ]
+    layers += [
+        {"data": curve, "mark": {"type": "line", "color": "var(--c1)", "strokeWidth": 2.5}, "encoding": {"x": x, "y": y}},
+        {"data": values(("busy",), [(100 * utilisation,)]),
+         "mark": {"type": "rule", "color": "var(--soft)", "strokeDash": [2, 3]}, "encoding": {"x": x}},
+        {"data": values(("busy",), [(100 * utilisation,)]),
+         "mark": {"type": "text", "align": "left", "dx": 5, "baseline": "top", "color": "var(--soft)", "text": "asked"},
+         "encoding": {"x": x, "y": {"value": 4}}},
+    ]
+    return spec("Price per 1M tokens against utilisation, with the span of API offers.", layers, height=300)
+
+
+def draft_length(lengths: Any) -> dict:
+    """Speed-up against the number of proposed tokens, with the line where nothing is gained."""
+    data = values(("length", "gain"), lengths)
+    x = {"field": "length", "type": "quantitative", "title": "draft length, tokens", "axis": {"tickMinStep": 1}}
+    y = {"field": "gain", "type": "quantitative", "title": "speed-up", "axis": {"format": ".2~f"},
+         "scale": {"zero": False}}
+    return spec("Speed-up against draft length.", [
+        {"data": values(("gain",), [(1.0,)]), "mark": {"type": "rule", "color": "var(--soft)", "strokeDash": [4, 3]},
+         "encoding": {"y": y}},
+        {"data": data, "mark": {"type": "line", "color": "var(--c1)", "strokeWidth": 2,
+                                "point": {"color": "var(--c1)", "size": 30}},
+         "encoding": {"x": x, "y": y, "tooltip": [{"field": "length", "title": "Draft length"},
+                                                  {"field": "gain", "title": "Speed-up", "format": ".3~f"}]}},
+    ], height=240)
+
+
+def crossover(points: Any) -> dict:
+    """Speed-up over acceptance and batch: brown where speculation slows down, blue where it pays, the figure in each."""
+    data = values(("acceptance", "batch", "gain"), points)
+    x = {"field": "batch", "type": "ordinal", "title": "sequences at once", "axis": {"labelAngle": 0}}
+    y = {"field": "acceptance", "type": "ordinal", "title": "acceptance", "sort": "descending",
+         "axis": {"format": ".1f"}}
+    color = {"field": "gain", "type": "quantitative", "legend": None, "scale": {
+        "type": "threshold", "domain": [0.8, 0.98, 1.02, 1.5, 2],
+        "range": [f"var(--d{step})" for step in range(1, 7)]}}
+    return spec("Speed-up of speculative decoding by acceptance rate and batch.", [
+        {"mark": {"type": "rect", "stroke": "var(--panel)"}, "encoding": {"x": x, "y": y, "color": color}},
+        {"mark": {"type": "text", "fontSize": 11, "color": "var(--ink)"},
+         "encoding": {"x": x, "y": y, "text": {"field": "gain", "format": ".1f"}}},
+    ], height=240, data=data)

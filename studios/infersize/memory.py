@@ -20,6 +20,7 @@ class MemoryBar:
     doubt_width: str = help_field("width of that span")
     budget: Number = help_field("what the engine may take")
     budget_x: str = help_field("where that is")
+    over_width: str = help_field("how far the sum goes beyond it, as a width, or '' where it does not")
     usable: Number = help_field("what the driver reports")
     usable_x: str = help_field("where that is")
     box: str = help_field("the size on the box, '48 GB'")
@@ -33,7 +34,7 @@ class KvLine:
     name: str = help_field("what is counted")
     number: Number = help_field("bytes per device")
     width: str = help_field("length of its bar, as a percentage")
-    style: int = help_field("1 to 6: colour and pattern")
+    style: str = help_field("how its bar is filled: 'plain', 'hatched' or 'empty'")
     note: str = help_field("what makes it differ, in words")
 
 
@@ -86,7 +87,7 @@ def bar(answer: Any, ledger: Ledger, whole: float, total: Number) -> MemoryBar:
     pieces = [("Weights", plan.weights, 1), ("KV cache", plan.kv, 2), ("Activations", plan.activations, 3),
               ("CUDA graphs", plan.graphs, 4), ("Framework", plan.framework, 5)]
     segments = stack([(label, term.value, style, ledger.number(term)) for label, term, style in pieces], whole)
-    low, high = plan.total.low, plan.total.high
+    low, high, over = plan.total.low, plan.total.high, plan.total.value - plan.budget.value
     spoken = ", ".join(f"{piece.label} {piece.number.text}" for piece in segments)
     devices = deployment.parallel.devices
     return MemoryBar(
@@ -94,6 +95,7 @@ def bar(answer: Any, ledger: Ledger, whole: float, total: Number) -> MemoryBar:
         total=total, doubt_x="" if low is None else percent(low, whole),
         doubt_width="" if low is None else percent(high - low, whole),
         budget=ledger.number(plan.budget), budget_x=percent(plan.budget.value, whole),
+        over_width=percent(over, whole) if over > 0 else "",
         usable=ledger.number(plan.usable), usable_x=percent(plan.usable.value, whole),
         box=f"{significant(deployment.accelerator.memory_box_gib, 4)} GiB",
         caption=f"{spoken}; together {plan.total.text} of {plan.usable.text} usable, "
@@ -107,11 +109,11 @@ def kv_lines(answer: Any, ledger: Ledger, engine: str) -> tuple[KvLine, ...]:
     sequences = answer.deployment.sequences
     load = f"{sequences:,} × {answer.deployment.context:,} tokens"
     return (
-        KvLine(name="The model needs at least", number=ledger.number(plan.kv_minimum), style=6,
+        KvLine(name="The model needs at least", number=ledger.number(plan.kv_minimum), style="plain",
                width=percent(plan.kv_minimum.value, whole), note=f"for {load}, no page or block rounding"),
-        KvLine(name=f"{engine} reserves", number=ledger.number(plan.kv), style=2, width=percent(plan.kv.value, whole),
+        KvLine(name=f"{engine} reserves", number=ledger.number(plan.kv), style="hatched", width=percent(plan.kv.value, whole),
                note=overhead(plan.kv.value, plan.kv_minimum.value)),
-        KvLine(name="Its whole pool", number=ledger.number(plan.pool), style=4, width=percent(plan.pool.value, whole),
+        KvLine(name="Its whole pool", number=ledger.number(plan.pool), style="empty", width=percent(plan.pool.value, whole),
                note="what is left of the budget for the cache, filled or not"),
     )
 

@@ -62,44 +62,41 @@ class SpeculationView:
     asked: tuple[int, float] = help_field("(batch, acceptance) of the question, for the chart")
 
 
-def per_million(term: Term) -> str:
-    """USD per 1M tokens without the unit, where a heading says it."""
-    return dollars(term.value)
-
-
-def cost_tile(cost: Any, ledger: Ledger) -> Tile | None:
+def cost_tile(cost: Any, utilisation: float, ledger: Ledger) -> Tile | None:
     """USD per 1M tokens, compared with the span of API offers; None where no price is known."""
     own = cost.usd_per_million_blended
     if own is None:
         return None
     band = next((band for band in cost.offers if band.kind == "blended"), None)
     whole = 1.15 * max(own.high or own.value, band.high if band else 0.0)
-    notes = [(ledger.number(cost.usd_per_million_input, dollars(cost.usd_per_million_input.value)), " input, ",
-              ledger.number(cost.usd_per_million_output, dollars(cost.usd_per_million_output.value)), " output")]
-    notes.append((f"API offers {dollars(band.low)} to {dollars(band.high)}",) if band else ("no API offers this model",))
+    number = ledger.number(own, dollars)
     return Tile(
-        title="Per 1M tokens, input and output blended", number=ledger.number(own, dollars(own.value)),
+        title="Per 1M tokens, blended", number=number, mark_name=(number.range_text,) if number.range_text else (),
+        band_name=(f"API offers {dollars(band.low)} to {dollars(band.high)}",) if band else (),
+        notes=((ledger.number(cost.usd_per_million_input, dollars), " input, ",
+                ledger.number(cost.usd_per_million_output, dollars), " output"),
+               ("a device-hour at ", ledger.number(cost.usd_per_gpu_hour, dollars),
+                f", busy {significant(100 * utilisation)} %")),
         mark=range_mark(own.low if own.low is not None else own.value, own.value, own.high or own.value, whole,
                         dollars(own.low if own.low is not None else own.value), dollars(own.high or own.value)),
-        band=range_mark(band.low, band.median, band.high, whole, dollars(band.low), dollars(band.high)) if band else None,
-        notes=tuple(notes))
+        band=range_mark(band.low, band.median, band.high, whole, dollars(band.low), dollars(band.high)) if band else None)
 
 
 def cost_view(answer: Any, ledger: Ledger) -> CostView:
     """The cost section of an Answer."""
     cost = answer.cost
-    rows = (("Device, per hour", cost.usd_per_gpu_hour, ""), ("Machine, per hour", cost.usd_per_hour, ""),
-            ("Input", cost.usd_per_million_input, "per 1M tokens"),
-            ("Input from the prefix cache", cost.usd_per_million_cached_input, "per 1M tokens"),
-            ("Output", cost.usd_per_million_output, "per 1M tokens"),
-            ("Blended", cost.usd_per_million_blended, "per 1M tokens, your mix of prompt and output"),
-            ("Blended 3 : 1", cost.usd_per_million_three_to_one, "per 1M tokens, the mix price tables quote"),
-            ("Machine time in prefill", cost.prefill_share, ""),
+    several = answer.deployment.parallel.devices > 1
+    rows = (("Blended, your mix", cost.usd_per_million_blended, ""), ("Input", cost.usd_per_million_input, ""),
+            ("Input from the prefix cache", cost.usd_per_million_cached_input, ""),
+            ("Output", cost.usd_per_million_output, ""),
+            ("Blended 3 : 1", cost.usd_per_million_three_to_one, "the mix that price tables quote"),
             ("Energy, at most", cost.energy_upper_bound, "at rated power; the real draw is lower"),
-            ("Matches the median API offer at", cost.break_even_utilisation, "utilisation"))
+            ("Machine time in prefill", cost.prefill_share, ""),
+            ("One device, an hour", cost.usd_per_gpu_hour, cost.usd_per_gpu_hour and cost.usd_per_gpu_hour.source),
+            ("The machine, an hour", cost.usd_per_hour if several else None, ""))
     shown = cost.prices[:8]
     return CostView(
-        figures=tuple(Figure(name=name, number=money(term, ledger), note=note or term.source)
+        figures=tuple(Figure(name=name, number=money(term, ledger), note=note)
                       for name, term, note in rows if term is not None),
         break_even=cost.break_even, offers=tuple(offer(band) for band in cost.offers),
         prices=tuple(price(row) for row in shown),
@@ -109,7 +106,7 @@ def cost_view(answer: Any, ledger: Ledger) -> CostView:
 
 
 def money(term: Term, ledger: Ledger) -> Number:
-    return ledger.number(term, dollars(term.value) if term.unit.startswith("USD") else "")
+    return ledger.number(term, dollars if term.unit.startswith("USD") else None)
 
 
 def offer(band: Any) -> Offer:

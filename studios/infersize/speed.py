@@ -19,7 +19,9 @@ class Tile:
     title: str = help_field("what it is")
     number: Number = help_field("the figure")
     mark: RangeMark | None = help_field("its span on a scale, or None")
-    band: RangeMark | None = help_field("a second span to compare with (API offers), or None")
+    mark_name: Sentence = help_field("the span in words, () where there is none")
+    band: RangeMark | None = help_field("a second span to compare with (API offers, the asked load), or None")
+    band_name: Sentence = help_field("that span in words")
     notes: tuple[Sentence, ...] = help_field("lines under it: texts and Numbers")
 
 
@@ -52,28 +54,29 @@ def ranged(term: Term, whole: float) -> RangeMark | None:
 def speed_tile(speed: Any, ledger: Ledger) -> Tile:
     """Time per output token, with the first token's time under it."""
     tpot, first = speed.tpot_s, speed.ttft_s
-    span = (f"{tpot.range_text}, ",) if tpot.range_text else ()
     return Tile(
-        title="Time per output token", number=ledger.number(tpot), band=None,
-        mark=ranged(tpot, 1.2 * (tpot.high or tpot.value)),
-        notes=(span + (f"{speed.bound_decode}, ", ledger.number(speed.mbu_decode), " of the bandwidth"),
-               ("First token after ", ledger.number(first)) + ((f" ({first.range_text})",) if first.range_text else ())))
+        title="Time per output token", number=ledger.number(tpot), band=None, band_name=(),
+        mark=ranged(tpot, 1.2 * (tpot.high or tpot.value)), mark_name=(tpot.range_text,) if tpot.range_text else (),
+        notes=((f"{speed.bound_decode}, ", ledger.number(speed.mbu_decode), " of the bandwidth used"),
+               ("first token after ", ledger.number(first)) + ((f" ({first.range_text})",) if first.range_text else ())))
 
 
 def phases(speed: Any, ledger: Ledger) -> tuple[Phase, ...]:
     """Prefill and decode, split into what they spend their time on."""
+    names = dict.fromkeys(part.name for part in (*speed.decode_parts, *speed.prefill_parts))
+    styles = {name: 1 + index % 6 for index, name in enumerate(names)}
     return (
-        phase("One decode step, every sequence one token", speed.tpot_s, speed.decode_parts, speed.bound_decode, ledger),
-        phase("Prefill of one prompt, alone", speed.prefill_s, speed.prefill_parts, speed.bound_prefill, ledger),
+        phase("One decode step: a token for every sequence", speed.tpot_s, speed.decode_parts, speed.bound_decode,
+              styles, ledger),
+        phase("Prefill of one prompt, alone", speed.prefill_s, speed.prefill_parts, speed.bound_prefill, styles, ledger),
     )
 
 
-def phase(title: str, whole: Term, parts: tuple[Term, ...], bound: str, ledger: Ledger) -> Phase:
+def phase(title: str, whole: Term, parts: tuple[Term, ...], bound: str, styles: dict[str, int], ledger: Ledger) -> Phase:
     """One step as a stacked bar that spans the full width."""
-    pieces = [(part.name, part.value, 1 + index % 6, ledger.number(part)) for index, part in enumerate(parts)]
+    pieces = [(part.name, part.value, styles[part.name], ledger.number(part)) for part in parts]
     spent = sum(piece[1] for piece in pieces)
-    return Phase(title=title, number=ledger.number(whole), bound=bound,
-                 segments=stack(pieces, max(spent, whole.value), roomy=0.2))
+    return Phase(title=title, number=ledger.number(whole), bound=bound, segments=stack(pieces, max(spent, whole.value)))
 
 
 def figures(speed: Any, ledger: Ledger) -> tuple[Figure, ...]:
@@ -96,7 +99,7 @@ def capacity_tile(answer: Any, ledger: Ledger) -> Tile:
     most, asked = capacity.max_sequences, deployment.sequences
     whole = max(most.value, asked)
     return Tile(
-        title="KV tokens in the engine's log", number=ledger.number(capacity.kv_tokens, significant(capacity.kv_tokens.value)),
-        mark=None, band=range_mark(0, min(asked, whole), asked, whole, f"{asked:,} asked", f"{significant(most.value)} at most"),
-        notes=((ledger.number(most), f" of {deployment.context:,} tokens at most"),
-               ("Longest single: ", ledger.number(capacity.max_context))))
+        title="KV tokens in the engine's log", number=ledger.number(capacity.kv_tokens, significant),
+        mark=None, mark_name=(), band=range_mark(0, min(asked, whole), asked, whole, "0", f"{asked:,}"),
+        band_name=(f"{asked:,} of at most ", ledger.number(most), " asked"),
+        notes=((f"each of {deployment.context:,} tokens",), ("longest single ", ledger.number(capacity.max_context))))

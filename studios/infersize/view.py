@@ -103,7 +103,7 @@ def page(answer: Any) -> Page:
     parts = dict(phases=phases(speed, ledger), speed_figures=figures(speed, ledger))
     first = speed_tile(speed, ledger)
     ledger.section("Cost")
-    money, last = cost_view(answer, ledger), cost_tile(answer.cost, ledger)
+    money, last = cost_view(answer, ledger), cost_tile(answer.cost, answer.query.utilisation, ledger)
     ledger.section("Speculative decoding")
     speculation = speculation_view(answer, ledger)
     verdict, lead = sentences(answer, ledger, engine)
@@ -124,16 +124,17 @@ def sentences(answer: Any, ledger: Ledger, engine: str) -> tuple[Sentence, Sente
     """The verdict and the lead."""
     deployment, plan, cost = answer.deployment, answer.memory, answer.cost
     machine = f"{deployment.parallel.devices} × {short(deployment.accelerator.name)}"
+    each = "on each" if deployment.parallel.devices > 1 else "of memory"
     if answer.fits:
         verdict = (f"on {machine}: {counted(deployment.sequences, 'user')} at ",
-                   ledger.number(answer.speed.tokens_per_s_user), " each")
+                   ledger.number(answer.speed.tokens_per_s_user, per_second), " each")
         usd = cost.usd_per_million_blended
-        verdict += () if usd is None else (", ", ledger.number(usd, dollars(usd.value)), " per 1M tokens")
+        verdict += () if usd is None else (", ", ledger.number(usd, dollars), " per 1M tokens")
         rest = (ledger.number(plan.free), " of the engine's budget stay free.")
     else:
-        verdict = (f"on {machine}: needs ", ledger.number(plan.total), " of each, the engine may take ",
-                   ledger.number(plan.budget))
-        rest = (f"{binary_bytes(-plan.free.value)} too much.",)
+        verdict = (f"on {machine}: it needs ", ledger.number(plan.total, size), f" {each}, and {engine} may take ",
+                   ledger.number(plan.budget, size))
+        rest = (f"That is {size(-plan.free.value)} too much; below, what would make it fit.",)
     return verdict, (setting(deployment, engine) + " ",) + rest
 
 
@@ -147,6 +148,14 @@ def setting(deployment: Any, engine: str) -> str:
     return (f"{plain(deployment.model.name, 80)}, weights in {deployment.weights.name}, KV cache in {cache}, under "
             f"{engine}{f' ({split})' if split else ''}: {counted(deployment.sequences, 'sequence')} of "
             f"{deployment.context:,} tokens.")
+
+
+def per_second(rate: float) -> str:
+    return f"{significant(rate, 3)} tokens/s"
+
+
+def size(count: float) -> str:
+    return binary_bytes(count, 3)
 
 
 def short(name: str) -> str:
