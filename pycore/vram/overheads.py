@@ -1,0 +1,198 @@
+"""What a device holds beside weights and KV cache: activations, CUDA graphs, the framework. Formulas with their range.
+
+Fitted on start-up logs of vLLM 0.19.0 (24 runs on H100, `data/catalog/memory_evidence.csv`): the activation formula
+comes out within -6 % to +1 % of 23 of them (+19 % on the one whose experts need no workspace), the graphs within a
+factor of three. Where no log was found the range is wider and the basis says "assumed".
+"""
+
+from dataclasses import dataclass
+
+from pycore.ledger import Range, Term, fact, term, total
+from pycore.nouns import Accelerator, AttentionGroup, Model
+from pycore.units import GIB, MIB
+from pycore.vram.engines import Engine
+
+LOGIT_BYTES = 14  # a logit when sampling: 2 as computed + 4 in fp32 + 4 probability + 4 noise (vLLM from 0.17)
+SORTING_LOGIT_BYTES = 38  # until 0.16, which sorted the vocabulary (vllm#32558 measured 40 for the sort-based sampler)
+SCRATCH_BYTES = 4 * 132  # a vocabulary entry: one fp32 row for each of an H100's 132 multiprocessors (vllm#33538)
+WORKSPACE_BYTES = 45_000_000  # cuBLAS workspace (32 MiB) and small buffers: the fit's constant
+ACTIVATION_LOW, ACTIVATION_HIGH = 0.84, 1.07  # residuals of the 24 runs, both ends
+GRAPH_BYTES = int(0.26 * MIB)  # a layer and captured graph: median of 24 runs
+GRAPH_LOW, GRAPH_HIGH = int(0.02 * MIB), int(0.78 * MIB)  # vllm#51590 (v040: 62 MiB at tp 8); gpt-oss-20b in the runs
+MODEL_SOURCE = "24 vLLM 0.19.0 start-up logs, llm-d-planner accuracy/results/v0.19.0 @30ec05f7; v002, v004, v020"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Widths:
+    """Numbers per token that a forward pass holds at once on one device, beside the residual stream."""
+
+    inner: int  # widest of MLP and attention: gate, up and their product; queries, keys, values and output
+    expert: int  # intermediate size of one expert on this device, 0 without experts or without a workspace
+    per_token: int  # experts a token is sent to
+
+
+def widths(model: Model, tensor: int, expert_parallel: bool, workspace: bool = True) -> Widths:
+    """The widths of a model cut over `tensor` devices. `workspace`: the expert kernels keep one (MXFP4's do not)."""
+    experts = model.experts
+    dense = model.intermediate_size if experts is None else max(
+        experts.shared_count * experts.shared_intermediate_size,
+        (experts.dense_intermediate_size or 0) if model.dense_layers else 0)
+    inner = max([(3 if model.gated_mlp else 2) * -(-dense // tensor)]
+                + [attention_width(model, group, tensor) for group in model.groups])
+    if experts is None or not workspace:
+        return Widths(inner=inner, expert=0, per_token=0)
+    return Widths(inner=inner, expert=experts.intermediate_size if expert_parallel else -(-experts.intermediate_size // tensor),
+                  per_token=experts.per_token)
+
+
+def attention_width(model: Model, group: AttentionGroup, tensor: int) -> int:
+    """Queries, keys, values and the output of one attention layer on one device, in numbers per token."""
+    if group.kind == "linear":
+        state = group.linear
+        return -(-(state.convolution_channels + 2 * state.value_heads * state.value_dim) // tensor)
+    heads = -(-group.query_heads // tensor)
+    if group.kind == "latent":
+        return heads * (2 * group.key_dim + model.qk_nope_dim + 2 * group.value_dim)
+    return heads * (group.key_dim + group.value_dim) + max(1, group.kv_heads // tensor) * (group.key_dim + group.value_dim)
+
+
+@term("Activations", "B", basis="fitted", source=MODEL_SOURCE)
+def profiled_peak(tokens, sequences, vocabulary, hidden, inner, expert, per_token, logit_bytes):
+    """max(logit_bytes × sequences × vocabulary + 528 × vocabulary + 2 × hidden × (tokens + sequences), 2 × tokens × (inner + 3 × hidden)) + 2 × tokens × per_token × (max(2 × expert, hidden) + expert) + 45,000,000
+
+    The peak of vLLM's profile run: `tokens` through the layers, then `sequences` rows of logits through the sampler;
+    the experts' workspace stays allocated. `sequences` 0 on stages that do not sample.
+    """
+    value = peak_bytes(tokens, sequences, vocabulary, hidden, inner, expert, per_token, logit_bytes)
+    return Range(value, int(value * ACTIVATION_LOW), int(value * ACTIVATION_HIGH))
+
+
+def peak_bytes(tokens: int, sequences: int, vocabulary: int, hidden: int, inner: int, expert: int, per_token: int,
+               logit_bytes: int) -> int:
+    """`profiled_peak` without its range, for hot loops."""
+    sampling = 0
+    if sequences:
+        sampling = logit_bytes * sequences * vocabulary + SCRATCH_BYTES * vocabulary + 2 * hidden * (tokens + sequences)
+    layers = 2 * tokens * (inner + 3 * hidden)
+    workspace = 2 * tokens * per_token * (max(2 * expert, hidden) + expert) if expert else 0
+    return max(sampling, layers) + workspace + WORKSPACE_BYTES
+
+
+@term("Activations", "B", basis="assumed", source="the same formula as vLLM's; no SGLang log with this term was found")
+def static_peak(tokens, sequences, vocabulary, hidden, inner, expert, per_token, logit_bytes):
+    """max(logit_bytes × sequences × vocabulary + 528 × vocabulary + 2 × hidden × (tokens + sequences), 2 × tokens × (inner + 3 × hidden)) + 2 × tokens × per_token × (max(2 × expert, hidden) + expert) + 45,000,000"""
+    value = peak_bytes(tokens, sequences, vocabulary, hidden, inner, expert, per_token, logit_bytes)
+    return Range(value, value // 2, value * 2)
+
+
+@term("Compute buffer", "B", basis="derived", source="llama.cpp; exact on ik_llama.cpp rows v078, v085, v086, v088, v089, v091, "
+                                                     "v093, v100; flash attention on")
+def compute_buffer(batch, vocabulary, hidden, heads, context):
+    """4 × batch × (vocabulary + 2 × hidden)
+
+    fp32 logits of a physical batch and its hidden states (some models keep one of the two: the low end). Without flash
+    attention the scores come instead: 4 × heads × context × batch, as rows v079 and v080 show; `context` 0 leaves them out.
+    """
+    value = buffer_bytes(batch, vocabulary, hidden)
+    return Range(value, 4 * batch * (vocabulary + hidden), max(value + 4 * batch * 4 * hidden, 4 * heads * context * batch))
+
+
+def buffer_bytes(batch: int, vocabulary: int, hidden: int) -> int:
+    """`compute_buffer` without its range."""
+    return 4 * batch * (vocabulary + 2 * hidden)
+
+
+@term("Activations", "B", basis="assumed", source="eager PyTorch with SDPA: the widest layer; logits of the last token only")
+def eager_peak(tokens, sequences, vocabulary, hidden, inner):
+    """2 × tokens × (inner + 3 × hidden) + 6 × sequences × vocabulary"""
+    value = eager_bytes(tokens, sequences, vocabulary, hidden, inner)
+    return Range(value, 6 * sequences * vocabulary, 2 * value)
+
+
+def eager_bytes(tokens: int, sequences: int, vocabulary: int, hidden: int, inner: int) -> int:
+    """`eager_peak` without its range."""
+    return 2 * tokens * (inner + 3 * hidden) + 6 * sequences * vocabulary
+
+
+@term("CUDA graphs", "B", basis="fitted", source=MODEL_SOURCE + "; v037, v041, v040 (vllm#57475, #30515, #51590)")
+def graph_pool(layers, graphs):
+    """0.26 MiB × layers × graphs
+
+    `graphs`: captured sizes, piecewise and full together. Logged from 0.02 MiB (tp 8) to 0.78 MiB (experts) each.
+    """
+    return Range(GRAPH_BYTES * layers * graphs, GRAPH_LOW * layers * graphs, GRAPH_HIGH * layers * graphs)
+
+
+def captured(sequences: int) -> int:
+    """Graphs that vLLM captures: sizes 1, 2, 4, then every 8 to 256, then every 16 to 512; piecewise up to twice
+    the sequences, full ones up to the sequences. vllm config/compilation: 51 + 35 at 256 sequences, 51 + 51 at 1,024.
+
+    >>> captured(256), captured(1024), captured(1)
+    (86, 102, 3)
+    """
+    return sizes_up_to(min(2 * sequences, 512)) + sizes_up_to(min(sequences, 512))
+
+
+def sizes_up_to(largest: int) -> int:
+    """How many capture sizes are at most `largest`."""
+    small = (largest >= 1) + (largest >= 2) + (largest >= 4)
+    return small + min(largest, 256) // 8 + (max(0, largest - 256) // 16)
+
+
+def sglang_captured(largest: int) -> int:
+    """Graphs that SGLang captures up to a batch: 1, 2, 4, 8, 12, every 8 from 16 to 256, every 16 to 512, every 32."""
+    return (sum(size <= largest for size in (1, 2, 4, 8, 12)) + max(0, min(largest, 256) // 8 - 1)
+            + max(0, min(largest, 511) // 16 - 16) + max(0, (largest - 512) // 32 + 1))
+
+
+NON_TORCH = {  # devices of a stage -> (value, low, high) in GiB that the engine counts inside its budget
+    "one": (0.25, 0.0, 0.61),  # 24 runs: 0.07 to 0.46; v004 0.35, v066 0.05, v071 0.01; vllm logs up to 0.61
+    "linked": (2.1, 0.39, 3.58),  # runs at tp 2 and 4: 2.06 to 2.21; v069 2.1 (tp 8); v003 3.58; 0.55 until 0.17
+    "unlinked": (0.39, 0.0, 2.2),  # v020: 0.39 over PCIe; v040 leaves none at tp 8
+}
+CONTEXT = {"one": (0.51, 0.2, 0.61), "many": (1.5, 0.8, 2.05)}
+"""CUDA context (and, with several devices, NCCL's buffers) in GiB, held before the engine starts to count.
+24 runs: 0.51 alone, 1.43 to 1.55 at two and four devices (1.99 to 2.05 for two); vllm#51590: 1.37 GiB over the budget."""
+HIDDEN = (0.46, 0.19, 0.85)
+"""GiB that the driver reports and CUDA does not: T4 15.00 - 14.74, A10G 22.49 - 22.30 (v070), RTX 4090 23.99 - 23.52
+(v050), RTX PRO 4500 31.86 - 31.38 (v040), A100 40.00 - 39.39 (v069) and 80.00 - 79.15, H100 79.65 - 79.19 (24 runs)."""
+
+
+def gibibytes(name: str, figures: tuple[float, float, float], source: str, note: str = "") -> Term:
+    """A range in GiB as a term in whole bytes."""
+    value, low, high = (int(figure * GIB) for figure in figures)
+    return fact(name, value, "B", basis="reported", source=source, low=low, high=high, note=note)
+
+
+def linked(accelerator: Accelerator) -> bool:
+    """Whether devices of that kind talk over NVLink or xGMI without an optional bridge."""
+    kind = accelerator.link_kind
+    return kind.startswith(("NVLink", "xGMI", "ICI")) and "bridge" not in kind and "C2C" not in kind
+
+
+def non_torch_kind(tensor: int, fast_link: bool) -> str:
+    """Which row of NON_TORCH holds."""
+    return "one" if tensor == 1 else "linked" if fast_link else "unlinked"
+
+
+def framework(engine: Engine, tensor: int, stages: int, fast_link: bool) -> tuple[Term, Term]:
+    """(counted inside the engine's budget, held outside it): allocations that are not tensors, context and NCCL."""
+    outside = gibibytes("CUDA context" if tensor * stages == 1 else "CUDA context and NCCL",
+                        CONTEXT["one" if tensor * stages == 1 or engine.split == "layer" else "many"],
+                        "vLLM 0.19.0 logs (init snapshot), vllm#51590")
+    if engine.memory_rule != "total":
+        return gibibytes("Other allocations", (0.0, 0.0, 0.25), "no log with this term; up to vLLM's on one device"), outside
+    kind = non_torch_kind(tensor, fast_link)
+    return gibibytes("Allocations outside PyTorch", NON_TORCH[kind], "vram_reports v002-v071; vLLM 0.19.0 logs"), outside
+
+
+def hidden(accelerator: Accelerator) -> Term:
+    """Memory that the driver reports but CUDA does not offer."""
+    if accelerator.vendor != "NVIDIA":
+        return fact("Hidden by the driver", 0, "B", basis="assumed", source="no pair of reports found for this vendor")
+    return gibibytes("Hidden by the driver", HIDDEN, "nvidia-smi against CUDA's total: v040, v050, v069, v070, H100 runs")
+
+
+def framework_total(inside: Term, outside: Term) -> Term:
+    """Both as one row group."""
+    return total("Framework", (outside, inside))
