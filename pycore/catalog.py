@@ -1,8 +1,8 @@
 """The catalogue of facts, looked up by forgiving names: models, accelerators, number formats and prices.
 
-A bare family name means its most offered member (most catalogued cloud prices): "h100" is the SXM5 with 80 GB, "a100" the
-SXM4 with 80 GB. A bare format name means what `FORMAT_MEANINGS` says; a GGUF type such as "q8_0" means a file of that type.
-`meaning()` says in words what was taken. A name that fits several entries otherwise is refused with those entries.
+A bare family name means its most offered member (most catalogued cloud prices): "h100" is the SXM5 with 80 GB, "a100"
+the SXM4 with 80 GB. A bare format name means what `FORMAT_MEANINGS` says; a GGUF type such as "q8_0" means a file of
+that type. `meaning()` says in words what was taken. A name that fits several entries otherwise is refused with those.
 """
 
 import functools
@@ -101,7 +101,7 @@ def find(table: str, text: str, field: str) -> Model | Accelerator | Format:
 
 @functools.lru_cache(maxsize=1024)
 def model(name: str, field: str = "model") -> Model:
-    """A model by catalogue name or Hub repository, e.g. 'qwen2.5-7b', 'Qwen/Qwen2.5-7B-Instruct'. Raises UnknownName."""
+    """A model by catalogue name or Hub repository: 'qwen2.5-7b', 'Qwen/Qwen2.5-7B-Instruct'. Raises UnknownName."""
     return find("models", name.strip().rstrip("/").rsplit("/", 1)[-1], field)
 
 
@@ -120,7 +120,7 @@ def weight_format(name: str, field: str = "quant") -> Format:
 
 @functools.lru_cache(maxsize=64)
 def kv_format(name: str, field: str = "kv_dtype") -> Format:
-    """A format of cached keys or values: auto (16-bit), fp16, bf16, fp8, int8, q8_0, q4_0, iq4_nl. Raises UnknownName."""
+    """A format of cached keys or values: auto (16-bit), fp16, bf16, fp8, int8, q8_0, ... Raises UnknownName."""
     meant = KV_MEANINGS.get(name.strip().lower(), name)
     entry = by_id("formats").get(meant)
     if entry is None or entry.scope != "kv":

@@ -122,7 +122,8 @@ def read_format(row: dict[str, str]) -> Format:
     texts = {name: row[name] for name in ("id", "name", "family", "scope", "compute", "formula", "source", "note")}
     sizes = {name: number(row[name]) or 0.0 for name in ("block_bytes", "row_bytes", "column_bytes", "matrix_bytes")}
     return Format(
-        **texts, **sizes, bits_per_weight=float(row["bits_per_weight"]), block_elements=integer(row["block_elements"]) or 1,
+        **texts, **sizes, bits_per_weight=float(row["bits_per_weight"]),
+        block_elements=integer(row["block_elements"]) or 1,
         perplexity_delta=number(row["perplexity_delta"]), kl_divergence=number(row["kl_divergence"]))
 
 
@@ -133,12 +134,19 @@ def offers() -> dict[str, int]:
 
 
 @functools.cache
+def sources() -> dict[str, str]:
+    """What a price table's source keys stand for."""
+    return {row["key"]: row["source"] for row in table("sources")}
+
+
+@functools.cache
 def cloud_table() -> dict[str, tuple[CloudPrice, ...]]:
     """Every cloud price by accelerator: newest date first, undated last, then cheapest."""
     prices = [CloudPrice(
         accelerator=row["accelerator"], cloud=row["cloud"], region=row["region"], instance=row["instance"],
         gpus=float(row["gpus"]), usd_per_gpu_hour=number(row["usd_per_gpu_hour"]),
-        spot_usd_per_gpu_hour=number(row["spot_usd_per_gpu_hour"]), date=row["date"], source=row["source"],
+        spot_usd_per_gpu_hour=number(row["spot_usd_per_gpu_hour"]), date=row["date"],
+        source=sources()[row["source"]],
     ) for row in table("cloud_prices")]
     prices.sort(key=lambda price: price.usd_per_gpu_hour or price.spot_usd_per_gpu_hour or 0)
     prices.sort(key=lambda price: price.date, reverse=True)
@@ -154,5 +162,5 @@ def offer_table() -> dict[str, tuple[ApiOffer, ...]]:
         found.setdefault("closed" if row["model"].startswith("closed:") else row["model"], []).append(ApiOffer(
             model=name, provider=row["provider"], input_usd=float(row["input_usd"]),
             output_usd=float(row["output_usd"]), cached_input_usd=number(row["cached_input_usd"]), date=row["date"],
-            source=row["source"], outlier=row["outlier"] == "1"))
+            source=sources()[row["source"]], outlier=row["outlier"] == "1"))
     return {key: tuple(offers) for key, offers in found.items()}

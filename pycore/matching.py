@@ -46,7 +46,8 @@ class Names:
     @functools.cached_property
     def cut(self) -> dict[str, tuple[tuple[str, ...], ...]]:
         """Every spelling as atoms, by id."""
-        return {key: tuple(dict.fromkeys(atoms(form, self.noise) for form in forms)) for key, forms in self.forms.items()}
+        return {key: tuple(dict.fromkeys(atoms(form, self.noise) for form in forms))
+                for key, forms in self.forms.items()}
 
     def candidates(self, text: str) -> tuple[str, ...]:
         """The ids that the text can mean: one where it is clear, several where not, none where nothing fits."""

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LAYERS = (
     ("pycore.errors", "pycore.units"),
     ("pycore.ledger", "pycore.knobs", "pycore.nouns"),
-    ("pycore.catalog", "pycore.config_json", "pycore.stats"),
+    ("pycore.matching", "pycore.facts", "pycore.catalog", "pycore.config_json", "pycore.stats"),
     ("pycore.vram", "pycore.roofline"),
     ("pycore.speculative", "pycore.cost", "pycore.hub"),
     ("pycore.systems",),

@@ -1,7 +1,7 @@
 """A Hugging Face config.json read as a `Model`: what the catalogue does not hold can still be sized exactly.
 
-Known architectures are read with all that they fix beyond their fields (`families`); others by their fields alone, which
-`Model.note` then says. What would change the shape and is not covered is refused by name, never guessed at.
+Known architectures are read with all that they fix beyond their fields (`families`); others by their fields alone,
+which `Model.note` then says. What would change the shape and is not covered is refused by name, never guessed at.
 Not read: rotary settings, soft caps and scalings (no bytes), and vision towers other than Gemma 3's and Llama 4's.
 """
 
@@ -27,8 +27,8 @@ VISION = {"gemma3": lambda hidden: 416_867_184 + 1152 * hidden, "llama4": lambda
 def read_config(text: str, name: str = "") -> Model:
     """The model that a config.json describes. `name`: what to call it, such as its Hub repository.
 
-    Raises ConfigError: not JSON (with line and column), a value that cannot be (with its field), something needed that is
-    missing, or an architecture whose shape is not covered (with what was understood).
+    Raises ConfigError: not JSON (with line and column), a value that cannot be (with its field), something needed that
+    is missing, or an architecture whose shape is not covered (with what was understood).
     """
     outer = parse(text)
     values = language_part(outer)
@@ -44,11 +44,12 @@ def read_config(text: str, name: str = "") -> Model:
 
 
 def language_part(outer: dict) -> dict:
-    """The fields of the language model: the whole config, or its text part with the outer fields that it leaves open."""
+    """The fields of the language model: the whole config, or its text part with outer fields that it leaves open."""
     inner = next((outer[key] for key in NESTED if isinstance(outer.get(key), dict)), None)
     if inner is None:
         return outer
-    return {key: outer[key] for key in OUTER if key in outer} | {k: v for k, v in inner.items() if v is not None or k not in OUTER}
+    said = {key: value for key, value in inner.items() if value is not None or key not in OUTER}
+    return {key: outer[key] for key in OUTER if key in outer} | said
 
 
 def architecture(values: dict, outer: dict) -> str:
@@ -100,7 +101,7 @@ def build(fields: Fields, family: Family, kind: str, outer: dict) -> Model:
         learned_positions=0 if family.positions_offset is None else max_context + family.positions_offset,
         output_gate=fields.flag("attn_output_gate", family.output_gate), native_dtype=dtype(fields),
         stored_format=stored_format(quantised) if isinstance(quantised, dict) else "",
-        vision_parameters=VISION[kind](hidden) if kind in VISION and isinstance(outer.get("vision_config"), dict) else 0,
+        vision_parameters=VISION[kind](hidden) if kind in VISION and tower(outer, "vision") else 0,
         mtp_layers=mtp_layers if family.mtp_own_embeddings or family.output_gate else 0,
         mtp_own_embeddings=family.mtp_own_embeddings and mtp_layers > 0, source="the config.json that was given",
         note="; ".join(remarks(fields, kind, outer, mtp_layers, family)))
@@ -142,9 +143,9 @@ def dtype(fields: Fields) -> str:
 def remarks(fields: Fields, kind: str, outer: dict, mtp_layers: int, family: Family) -> list[str]:
     """What a reader should know about how the config was read."""
     found = []
-    if isinstance(outer.get("vision_config"), dict) and kind not in VISION:
+    if tower(outer, "vision") and kind not in VISION:
         found.append("its vision tower is not counted")
-    if isinstance(outer.get("audio_config"), dict):
+    if tower(outer, "audio"):
         found.append("its audio tower is not counted")
     if mtp_layers and not (family.mtp_own_embeddings or family.output_gate):
         found.append(f"its {mtp_layers} multi-token-prediction layers are not counted")
@@ -152,8 +153,14 @@ def remarks(fields: Fields, kind: str, outer: dict, mtp_layers: int, family: Fam
         found.append("it names no dtype: 16-bit is assumed")
     quantised = fields.given("quantization_config")
     if isinstance(quantised, dict) and not stored_format(quantised):
-        found.append(f"it is stored quantised in a way the catalogue does not hold ({shown(quantised.get('quant_method'))})")
+        method = shown(quantised.get("quant_method"))
+        found.append(f"it is stored quantised in a way the catalogue does not hold ({method})")
     return found
+
+
+def tower(outer: dict, sense: str) -> bool:
+    """Whether the config describes a vision or audio tower."""
+    return isinstance(outer.get(f"{sense}_config"), dict)
 
 
 def unknown_note(kind: str) -> str:

@@ -21,9 +21,14 @@ def experts(fields: Fields, family: Family, layers: int) -> Experts | None:
         count=count, per_token=chosen, intermediate_size=size, shared_count=shared_count,
         shared_intermediate_size=shared_size, first_dense_layers=first, layer_step=step,
         dense_intermediate_size=fields.whole("intermediate_size_mlp") or fields.whole("dense_intermediate_size"),
-        router_bias=family.router_bias or fields.given("topk_method") == "noaux_tc"
-        or fields.flag("use_moe_router_bias") or fields.flag("use_routing_bias") or fields.given("global_head_dim") is not None,
+        router_bias=router_bias(fields, family),
         shared_gate=family.shared_gate, bias=family.expert_bias)
+
+
+def router_bias(fields: Fields, family: Family) -> bool:
+    """Whether the router keeps one number an expert: a bias, a score correction, or (Gemma 4) a scale."""
+    return (family.router_bias or fields.given("topk_method") == "noaux_tc" or fields.flag("use_moe_router_bias")
+            or fields.flag("use_routing_bias") or fields.given("global_head_dim") is not None)
 
 
 def shared(fields: Fields, family: Family, size: int) -> tuple[int, int]:

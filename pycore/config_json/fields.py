@@ -1,4 +1,4 @@
-"""A config's fields, each read by its names, checked against its range and remembered, so that a refusal can say what was
+"""A config's fields, each read by its names, checked against its range and remembered: a refusal can then say what was
 understood and what is missing.
 """
 
@@ -36,7 +36,7 @@ HIGH = 1 << 22
 class Fields:
     """The fields of one configuration. `values` are the config's own, `defaults` those of its architecture's class."""
 
-    def __init__(self, values: Mapping[str, object], defaults: Mapping[str, object]):
+    def __init__(self, values: Mapping[str, object], defaults: Mapping[str, object]) -> None:
         self.values, self.defaults = values, defaults
         self.understood: dict[str, object] = {}
         self.missing: list[str] = []

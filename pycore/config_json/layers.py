@@ -13,7 +13,8 @@ KINDS = {  # `layer_types` as transformers names them
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
-def attention_groups(fields: Fields, family: Family, layers: int, max_context: int) -> tuple[tuple[AttentionGroup, ...], str]:
+def attention_groups(fields: Fields, family: Family, layers: int,
+                     max_context: int) -> tuple[tuple[AttentionGroup, ...], str]:
     """The groups, in the order their first layers come, and which layer belongs to which (as `Model.pattern`)."""
     kinds = layer_kinds(fields, family, layers, max_context)
     indexers = fields.each_layer("indexer_types", layers) or ["full"] * layers
@@ -47,7 +48,7 @@ def shortest(pattern: str) -> str:
 
 
 def layer_kinds(fields: Fields, family: Family, layers: int, max_context: int) -> list[str]:
-    """'full', 'sliding', 'chunked' or 'linear' for every layer. Windows no shorter than the context are full attention."""
+    """'full', 'sliding', 'chunked' or 'linear' for every layer. A window as long as the context is full attention."""
     window = fields.whole("sliding_window", low=0)  # 0 is how some write "none"
     chunk = fields.whole("attention_chunk_size", low=0) if fields.given("hybrid_layer_pattern") is None else None
     kinds = stated_kinds(fields, layers) or implied_kinds(fields, family, layers, window, chunk)
@@ -70,7 +71,7 @@ def implied_kinds(fields: Fields, family: Family, layers: int, window: int | Non
     """Kinds from a period or a switch, as the architecture's own code reads them."""
     period = fields.whole("full_attention_interval") or family.period
     if fields.given("linear_num_value_heads") is not None:
-        return ["full" if (layer + 1) % period == 0 else "linear" for layer in range(layers)] if period else ["linear"] * layers
+        return ["linear" if not period or (layer + 1) % period else "full" for layer in range(layers)]
     if chunk:
         rotated = fields.given("no_rope_layers")
         rotated = rotated if isinstance(rotated, list) and len(rotated) == layers else None
@@ -112,8 +113,9 @@ def group(fields: Fields, family: Family, kind: str, indexed: bool) -> Attention
     value_dim = fields.whole(f"{prefix}v_head_dim") or key_dim
     if not kv_heads or heads % kv_heads:
         raise fields.refuse("num_key_value_heads", f"accepted: a number that divides the {heads:,} attention heads")
-    return AttentionGroup(kind=kind, layers=1, query_heads=heads, kv_heads=kv_heads, key_dim=key_dim, value_dim=value_dim,
-                          window=None if kind == "full" else window, values_are_keys=shared, sinks=sinks)
+    return AttentionGroup(
+        kind=kind, layers=1, query_heads=heads, kv_heads=kv_heads, key_dim=key_dim, value_dim=value_dim,
+        window=None if kind == "full" else window, values_are_keys=shared, sinks=sinks)
 
 
 def latent_group(fields: Fields, heads: int, indexed: bool) -> AttentionGroup:

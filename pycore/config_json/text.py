@@ -1,7 +1,7 @@
-"""JSON text of a config.json to plain values, refusing what a sizing cannot trust. Messages are the same on every Python.
+"""JSON text of a config.json to plain values, refusing what cannot be trusted. Messages are the same on every Python.
 
-Refused: what is not JSON, a name given twice, and nesting deeper than any real config. NaN and Infinity, which published
-configs do hold, are read as they are: a field that a sizing reads refuses them by its name.
+Refused: what is not JSON, a name given twice, and nesting deeper than any real config. NaN and Infinity, which
+published configs do hold, are read as they are: a field that a sizing reads refuses them by its name.
 """
 
 import json
@@ -47,7 +47,7 @@ def without_repeats(pairs: list[tuple[str, object]]) -> dict:
 
 
 def place(text: str, position: int) -> str:
-    """'line 3, column 7, at "..."'. A comma before a closing bracket is named itself (Pythons differ in which they name)."""
+    """'line 3, column 7, at "..."'. A comma before a closing bracket is named itself, as newer Pythons do."""
     before = text[:position].rstrip()
     if text[position:position + 1] in ("}", "]") and before.endswith(","):
         position = len(before) - 1

@@ -1,6 +1,6 @@
 """How many numbers a model holds, matrix by matrix, from its shape alone. Integers, exact.
 
-`matrices(model)` lists every stored matrix with its shape and the layers that hold it; `parameters(model)` adds them up.
+`matrices(model)` lists every stored matrix with its shape and the layers that hold it; `parameters(model)` adds them.
 Shapes follow the checkpoints on the Hugging Face Hub: rows are output features, columns input features. A tied head is
 not stored, so it counts 0 here; what an engine keeps in memory is the business of `pycore.vram`.
 Not counted: rotary tables and other buffers that a checkpoint may store (Llama 2: 2,048 to 5,120 numbers).
@@ -121,7 +121,8 @@ def latent_attention(model: Model, group: AttentionGroup, layers: tuple[int, ...
     yield part("o", hidden, heads * group.value_dim)
     yield part("latent_norm", (query_rank or 0) + group.latent_rank, component="norms", kind="vector")
     if model.qkv_bias:
-        yield part("qkv_bias", (query_rank or 0) + group.latent_rank + group.rope_dim, component="biases", kind="vector")
+        rows = (query_rank or 0) + group.latent_rank + group.rope_dim
+        yield part("qkv_bias", rows, component="biases", kind="vector")
     if model.output_bias:
         yield part("o_bias", hidden, component="biases", kind="vector")
     if group.indexer_heads:
@@ -136,7 +137,8 @@ def linear_attention(model: Model, group: AttentionGroup, layers: tuple[int, ...
     hidden, state = model.hidden_size, group.linear
     width = state.value_heads * state.value_dim
 
-    def part(role: str, rows: int, columns: int = 1, component: str = "linear_attention", kind: str = "linear") -> Matrix:
+    def part(role: str, rows: int, columns: int = 1, component: str = "linear_attention",
+             kind: str = "linear") -> Matrix:
         return Matrix(role=role, component=component, rows=rows, columns=columns, layers=layers, kind=kind)
 
     yield part("linear_qkv", state.convolution_channels, hidden)
@@ -170,9 +172,9 @@ def expert_mlp(model: Model, layers: tuple[int, ...]) -> Iterator[Matrix]:
     if experts.shared_count:
         kinds.append(("shared", "shared_experts", experts.shared_count, experts.shared_intermediate_size))
     for prefix, component, each, width in kinds:
-        for role in gates:
-            yield Matrix(role=f"{prefix}_{role}", component=component, rows=width, columns=hidden, layers=layers, each=each)
-        yield Matrix(role=f"{prefix}_down", component=component, rows=hidden, columns=width, layers=layers, each=each)
+        for role, rows, columns in [*((gate, width, hidden) for gate in gates), ("down", hidden, width)]:
+            yield Matrix(role=f"{prefix}_{role}", component=component, rows=rows, columns=columns, layers=layers,
+                         each=each)
     if experts.bias:
         yield Matrix(role="expert_bias", component="biases", rows=len(gates) * experts.intermediate_size + hidden,
                      layers=layers, each=experts.count, kind="vector")
@@ -187,7 +189,7 @@ def mixer(model: Model, group: AttentionGroup, layers: tuple[int, ...]) -> Itera
 
 
 def norm_width(model: Model) -> int:
-    """Numbers in one norm over the hidden size: LayerNorm has a weight and a bias, RMSNorm a weight, OLMo's first nothing."""
+    """Numbers in one norm over the hidden size: LayerNorm weight and bias, RMSNorm a weight, OLMo's first nothing."""
     return model.hidden_size * {"layernorm": 2, "none": 0}.get(model.norm_kind, 1)
 
 
@@ -213,7 +215,8 @@ def matrices(model: Model) -> tuple[Matrix, ...]:
                         each=model.norms_per_layer, kind="vector"))
     found.append(Matrix(role="final_norm", component="norms", rows=norm_width(model), kind="vector"))
     if not model.tied_embeddings:
-        found.append(Matrix(role="head", component="head", rows=model.vocabulary, columns=model.hidden_size, kind="head"))
+        found.append(Matrix(role="head", component="head", rows=model.vocabulary, columns=model.hidden_size,
+                            kind="head"))
     return tuple(found)
 
 
@@ -238,7 +241,8 @@ def mtp_matrices(model: Model) -> tuple[Matrix, ...]:
     found.append(Matrix(role="mtp_join", component="mtp", rows=hidden, columns=2 * hidden, layers=layers))
     if model.mtp_own_embeddings:
         for role in ("embedding", "head"):
-            found.append(Matrix(role=role, component=role, rows=model.vocabulary, columns=hidden, layers=layers, kind=role))
+            found.append(Matrix(role=role, component=role, rows=model.vocabulary, columns=hidden, layers=layers,
+                                kind=role))
     return tuple(found)
 
 

@@ -21,13 +21,15 @@ def read(facts: Path, name: str) -> list[dict]:
 
 def tables(facts: Path) -> Mapping[str, str]:
     """Every generated file: path from the repository root -> text."""
-    models, prices = read(facts, "models"), read(facts, "prices")
+    models, prices, offers = read(facts, "models"), read(facts, "prices"), read(facts, "api_prices")
+    priced = [*filter(catalog_prices.usable, prices), *offers]
     written = {
         "data/catalog/models.csv": (catalog_models.COLUMNS, catalog_models.rows(models)),
         "data/catalog/accelerators.csv": (catalog_devices.COLUMNS, catalog_devices.rows(read(facts, "gpus"), prices)),
         "data/catalog/formats.csv": (catalog_formats.COLUMNS, catalog_formats.rows(read(facts, "quant_formats"))),
         "data/catalog/cloud_prices.csv": (catalog_prices.CLOUD_COLUMNS, catalog_prices.cloud_rows(prices)),
-        "data/catalog/api_offers.csv": (catalog_prices.API_COLUMNS, catalog_prices.api_rows(read(facts, "api_prices"))),
+        "data/catalog/api_offers.csv": (catalog_prices.API_COLUMNS, catalog_prices.api_rows(offers)),
+        "data/catalog/sources.csv": (catalog_prices.SOURCE_COLUMNS, catalog_prices.source_rows(priced)),
         "data/validation/parameters.csv": (catalog_models.CHECK_COLUMNS, catalog_models.check_rows(models)),
     }
     return {path: csv_text(columns, rows) for path, (columns, rows) in written.items()}

@@ -17,7 +17,7 @@ def half(value: float | None) -> float | None:
 
 
 def fp16_rate(fact: dict) -> float | None:
-    """Dense fp16 rate. Apple publishes no matrix rate; its GPU's fp16 FMA rate equals the fp32 rate (metal-benchmarks)."""
+    """Dense fp16 rate. Apple publishes none for matrices; its fp16 FMA rate is the fp32 rate (metal-benchmarks)."""
     return fact["fp32_tflops"] if fact["vendor"] == "Apple" else fact["fp16_dense_tflops"]
 
 
@@ -40,8 +40,9 @@ def rows(facts: Iterable[dict], prices: Iterable[dict]) -> Iterator[dict]:
             "year": fact["year"], "memory_box_gib": fact["memory_gib"], "memory_usable_mib": reported,
             "memory_usable_basis": "reported: nvidia-smi" if reported else "datasheet: box figure, not measured",
             "bandwidth_gb_s": fact["memory_bandwidth_gb_s"], "bf16_tflops": fact["bf16_dense_tflops"],
-            "fp16_tflops": fp16_rate(fact), "fp8_tflops": fact["fp8_dense_tflops"], "int8_tops": fact["int8_dense_tops"],
-            "fp4_tflops": fact["fp4_dense_tflops"], "fp32_tflops": fact["fp32_tflops"], "tdp_w": fact["tdp_w"],
+            "fp16_tflops": fp16_rate(fact), "fp8_tflops": fact["fp8_dense_tflops"],
+            "int8_tops": fact["int8_dense_tops"], "fp4_tflops": fact["fp4_dense_tflops"],
+            "fp32_tflops": fact["fp32_tflops"], "tdp_w": fact["tdp_w"],
             "link_kind": fact["interconnect_kind"], "link_gb_s_one_way": half(fact["interconnect_gb_s_bidir"]),
             "pcie_gb_s_one_way": half(fact["pcie_gb_s_bidir"]), "offers": offers[fact["id"]] or None,
             "source": fact["source"], "note": note(fact),

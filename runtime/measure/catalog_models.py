@@ -10,8 +10,8 @@ COLUMNS = (
     "qkv_bias", "output_bias", "gated_mlp", "mlp_bias", "norm_kind", "norms_per_layer", "qk_norm", "output_gate",
     "attention_sinks", "learned_positions", "experts", "experts_per_token", "expert_size", "shared_experts",
     "shared_size", "first_dense_layers", "expert_layer_step", "dense_size", "router_bias", "shared_gate", "expert_bias",
-    "mtp_layers", "mtp_own_embeddings", "native_dtype", "stored_format", "published_parameters", "vision_parameters", "source",
-    "published_source", "note",
+    "mtp_layers", "mtp_own_embeddings", "native_dtype", "stored_format", "published_parameters", "vision_parameters",
+    "source", "published_source", "note",
 )
 CHECK_COLUMNS = ("id", "published", "published_source", "facts_computed", "facts_active", "facts_mtp", "exception")
 
@@ -97,8 +97,8 @@ def row(fact: dict) -> dict:
         "shared_size": fact["shared_expert_intermediate_size"], "first_dense_layers": fact["first_dense_layers"],
         "expert_layer_step": fact["moe_layer_step"], "dense_size": fact["dense_intermediate_size"],
         "native_dtype": fact["native_dtype"] or "bfloat16", "stored_format": stored_format(fact["native_dtype"] or ""),
-        "published_parameters": fact["total_params"],
-        "vision_parameters": vision_parameters(fact), "source": fact["config_source"],
+        "published_parameters": fact["total_params"], "vision_parameters": vision_parameters(fact),
+        "source": fact["config_source"],
         "published_source": fact["total_params_source"], "note": fact["note"],
     } | EXTRA.get(fact["id"], {})
 

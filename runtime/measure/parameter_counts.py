@@ -20,12 +20,13 @@ VERBATIM = (
     "meta-llama--Meta-Llama-3.1-8B", "mistralai--Mixtral-8x7B-v0.1", "Qwen--Qwen3-0.6B", "Qwen--Qwen3-32B-FP8",
     "Qwen--Qwen3-30B-A3B", "Qwen--Qwen3-VL-2B-Instruct", "Qwen--Qwen3.5-27B", "Qwen--Qwen3.5-35B-A3B",
     "Qwen--Qwen3-VL-30B-A3B-Instruct", "deepseek-ai--DeepSeek-V3", "deepseek-ai--DeepSeek-V3.2",
-    "moonshotai--Kimi-K2-Instruct", "moonshotai--Kimi-K2.5", "zai-org--GLM-5", "zai-org--GLM-5.2", "openai--gpt-oss-20b",
-    "openai--gpt-oss-120b", "meta-llama--Llama-4-Scout-17B-16E-Instruct", "meta-llama--Llama-4-Maverick-17B-128E-Instruct",
+    "moonshotai--Kimi-K2-Instruct", "moonshotai--Kimi-K2.5", "zai-org--GLM-5", "zai-org--GLM-5.2",
+    "openai--gpt-oss-20b", "openai--gpt-oss-120b", "meta-llama--Llama-4-Scout-17B-16E-Instruct",
+    "meta-llama--Llama-4-Maverick-17B-128E-Instruct",
     "google--gemma-4-26B-A4B", "nvidia--Gemma-4-31B-IT-NVFP4", "MiniMaxAI--MiniMax-M2.5", "XiaomiMiMo--MiMo-V2-Flash",
 )
 CLASSES = {"kimi_k2": "deepseek_v3", "qwen3_vl_text": "qwen3", "qwen3_vl_moe_text": "qwen3_moe"}
-"""Types whose language model is another type's class: Kimi's config names it, Qwen3-VL's text model has the same layers."""
+"""Types whose language model is another type's class: Kimi's config names it, Qwen3-VL's layers are Qwen3's."""
 
 DEFAULTS = (  # name, model type, values put in
     ("Qwen/Qwen2.5-7B", "qwen2", {
@@ -56,8 +57,9 @@ DEFAULTS = (  # name, model type, values put in
         "first_k_dense_replace": 1, "max_position_embeddings": 163840}),
     ("zai-org/GLM-4.5-Air", "glm4_moe", {"head_dim": 128, "attention_bias": True}),
     ("zai-org/GLM-4.5", "glm4_moe", {
-        "hidden_size": 5120, "intermediate_size": 12288, "num_hidden_layers": 92, "n_routed_experts": 160, "head_dim": 128,
-        "moe_intermediate_size": 1536, "first_k_dense_replace": 3, "attention_bias": True, "use_qk_norm": True}),
+        "hidden_size": 5120, "intermediate_size": 12288, "num_hidden_layers": 92, "n_routed_experts": 160,
+        "head_dim": 128, "moe_intermediate_size": 1536, "first_k_dense_replace": 3,
+        "attention_bias": True, "use_qk_norm": True}),
     ("tiiuae/falcon-7b", "falcon", {}),
     ("tiiuae/falcon-40b", "falcon", {
         "hidden_size": 8192, "num_hidden_layers": 60, "num_attention_heads": 128, "num_kv_heads": 8,
@@ -74,13 +76,16 @@ DEFAULTS = (  # name, model type, values put in
     ("facebook/opt-125m", "opt", {}), ("class defaults", "gpt_bigcode", {"n_inner": None}),
     ("class defaults", "gpt_neox", {}), ("class defaults", "starcoder2", {}), ("class defaults", "stablelm", {}),
     ("class defaults", "stablelm", {"use_qkv_bias": True, "qk_layernorm": True, "use_parallel_residual": True}),
-    ("class defaults", "nemotron", {"num_key_value_heads": 8}), ("class defaults", "smollm3", {}), ("class defaults", "seed_oss", {}),
+    ("class defaults", "nemotron", {"num_key_value_heads": 8}), ("class defaults", "smollm3", {}),
+    ("class defaults", "seed_oss", {}),
     ("class defaults", "ernie4_5", {}), ("class defaults", "exaone4", {}), ("class defaults", "olmo", {}),
     ("class defaults", "olmo3", {}), ("class defaults", "gemma", {}), ("class defaults", "glm", {}),
     ("class defaults", "glm4", {}), ("class defaults", "qwen2_moe", {}), ("class defaults", "qwen3_next", {}),
     ("class defaults", "qwen3_moe", {"decoder_sparse_step": 2}), ("class defaults", "granitemoe", {}),
-    ("class defaults", "granitemoeshared", {"shared_intermediate_size": 2048, "num_key_value_heads": 8}), ("class defaults", "mistral4", {}),
-    ("class defaults", "ministral", {"head_dim": 128}), ("class defaults", "ministral3", {}), ("class defaults", "minimax_m2", {}),
+    ("class defaults", "granitemoeshared", {"shared_intermediate_size": 2048, "num_key_value_heads": 8}),
+    ("class defaults", "mistral4", {}),
+    ("class defaults", "ministral", {"head_dim": 128}),
+    ("class defaults", "ministral3", {}), ("class defaults", "minimax_m2", {}),
     ("attention and MLP biases", "llama", {"attention_bias": True, "mlp_bias": True, "num_key_value_heads": 4}),
 )
 _CUT = re.compile(r"token|rope|dropout|pdrop|initializer|_eps|epsilon|act|auto_map|label|scal|logit|cap|summary|beam|"
@@ -97,21 +102,23 @@ def cut(config: dict) -> dict:
         if key.endswith("_config") and key not in ("text_config", "quantization_config"):
             found[key] = {} if isinstance(value, dict) else value
         elif key == "quantization_config":
-            found[key] = {k: v for k, v in value.items() if k not in ("ignore", "modules_to_not_convert", "exclude_modules")}
+            lists = ("ignore", "modules_to_not_convert", "exclude_modules")
+            found[key] = {name: setting for name, setting in value.items() if name not in lists}
         elif key in KEPT or not _CUT.search(key):
             found[key] = cut(value) if isinstance(value, dict) else value
     return found
 
 
 def count(kind: str, values: dict) -> int:
-    """Numbers in the language model that transformers builds; a tied head counts once, buffers only where they are learnt."""
+    """Numbers in the language model that transformers builds: a tied head once, of buffers the learnt corrections."""
     import torch
     from transformers import AutoModelForCausalLM
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
     from transformers.models.mistral4.modeling_mistral4 import Mistral4ForCausalLM
 
     build = Mistral4ForCausalLM._from_config if kind == "mistral4" else AutoModelForCausalLM.from_config
-    plain = {key: value for key, value in values.items() if key not in ("model_type", "quantization_config", "auto_map")}
+    plain = {key: value for key, value in values.items()
+             if key not in ("model_type", "quantization_config", "auto_map")}
     with torch.device("meta"):
         model = build(CONFIG_MAPPING[kind](**plain))
     model.tie_weights()
@@ -128,16 +135,17 @@ def rows() -> Iterator[dict]:
         config = json.loads((folder / f"{name}_config.json").read_text(encoding="utf-8"))
         inner = config.get("text_config") or config
         tied = {key: config[key] for key in ("tie_word_embeddings",) if key in config}
+        parameters = count(CLASSES.get(inner["model_type"], inner["model_type"]), tied | inner)
         yield {"name": name.replace("--", "/"), "source": "aiconfigurator-core 0.12.0 model_configs (Apache-2.0)",
-               "parameters": count(CLASSES.get(inner["model_type"], inner["model_type"]), tied | inner), "config": cut(config)}
+               "parameters": parameters, "config": cut(config)}
     for name, kind, values in DEFAULTS:
         config = CONFIG_MAPPING[kind](**values).to_dict()
         parameters = count(kind, values)
         for key in ("layer_types", "sliding_window_pattern", "mlp_layer_types"):
             if key not in values:
                 config.pop(key, None)  # published configs of these models leave it to the class
-        yield {"name": name, "source": "transformers 5.24.0 class defaults" + (f" with {', '.join(values)}" if values else ""),
-               "parameters": parameters, "config": {"model_type": kind} | cut(config)}
+        source = "transformers 5.24.0 class defaults" + (f" with {', '.join(values)}" if values else "")
+        yield {"name": name, "source": source, "parameters": parameters, "config": {"model_type": kind} | cut(config)}
 
 
 def main() -> int:
