@@ -3,13 +3,14 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from pycore.cost import offers as market
 from pycore.cost import tokens
 from pycore.cost.offers import OfferBand
 from pycore.cost.prices import on_demand, price_term
 from pycore.errors import InputError
-from pycore.ledger import Term, fact
+from pycore.ledger import Term, add, fact
 from pycore.nouns import ApiOffer, CloudPrice, Deployment
 from pycore.units import dollars, significant
 
@@ -33,7 +34,7 @@ class Cost:
     usd_per_million_output: Term | None
     usd_per_million_blended: Term | None
     usd_per_million_three_to_one: Term | None
-    prefill_share: Term
+    prompt_share: Term
     requests_per_s: Term
     energy_upper_bound: Term | None
     break_even_utilisation: Term | None
@@ -51,58 +52,73 @@ class Cost:
         """The terms that have a value."""
         named = (self.usd_per_gpu_hour, self.usd_per_hour, self.usd_per_million_input,
                  self.usd_per_million_cached_input, self.usd_per_million_output, self.usd_per_million_blended,
-                 self.usd_per_million_three_to_one, self.prefill_share, self.requests_per_s, self.energy_upper_bound,
+                 self.usd_per_million_three_to_one, self.prompt_share, self.requests_per_s, self.energy_upper_bound,
                  self.break_even_utilisation, self.break_even_cheapest, self.break_even_dearest)
         return tuple(one for one in named if one is not None)
 
 
-def cost(deployment: Deployment, *, prefill_s: Term | float, tokens_per_s: Term | float, utilisation: float,
-         cached_share: float = 0.0, usd_per_gpu_hour: float = 0.0, prices: Iterable[CloudPrice] = (),
-         offers: Iterable[ApiOffer] = ()) -> Cost:
+def cost(deployment: Deployment, speed: Any, *, utilisation: float, cached_share: float = 0.0,
+         usd_per_gpu_hour: float = 0.0, prices: Iterable[CloudPrice] = (), offers: Iterable[ApiOffer] = ()) -> Cost:
     """What the deployment's tokens cost.
 
-    `prefill_s`: seconds for one uncached prompt of one replica; `tokens_per_s`: output tokens/s of the whole deployment
-    while decoding at the asked load. `usd_per_gpu_hour` 0 takes the catalogue's `prices`. Raises InputError for a
-    utilisation outside 0..1 (0 excluded) or a cached share outside 0..1.
+    Of `speed` two things are read: `requests_per_s`, a term for the whole deployment under the asked load, and
+    `decode_parts`, terms that add up to one decode-only step. `usd_per_gpu_hour` 0 takes the catalogue's `prices`.
+    Raises InputError for a utilisation outside 0..1 (0 excluded) or a cached share outside 0..1.
     """
     validate(utilisation, cached_share)
-    prompt, output = deployment.prompt, deployment.output
     devices, prices = deployment.parallel.devices, tuple(prices)
-    share = fact("Utilisation", utilisation, "", basis="given", source="the question")
-    prompt_s = tokens.prompt_seconds(prefill_s, deployment.parallel.data)
-    answer_s = tokens.answer_seconds(output, tokens_per_s)
-    request_s = tokens.request_seconds(prompt_s, cached_share, answer_s)
+    load = Load(deployment, speed, cached_share, fact("Utilisation", utilisation, "", basis="given",
+                                                      source="the question"))
     hourly = price_term(usd_per_gpu_hour, prices, devices)
-    found = market.bands(offers, prompt, output, cached_share)
+    found = market.bands(offers, load.prompt, load.output, cached_share)
     tdp = deployment.accelerator.tdp_w
-    money = priced(hourly, devices, share, prompt_s, answer_s, request_s, prompt, output) if hourly else UNPRICED
-    busy = tokens.blended_price(tokens.busy_second(money["usd_per_hour"], 1), request_s, prompt, output) if hourly else None
+    money = priced(hourly, devices, load) if hourly else UNPRICED
+    busy = load.blended(tokens.busy_second(money["usd_per_hour"], 1)) if hourly else None
     return Cost(
-        usd_per_gpu_hour=hourly, **money, **matched(busy, found),
-        prefill_share=tokens.prefill_share(prompt_s, cached_share, answer_s),
-        requests_per_s=tokens.request_rate(request_s),
+        usd_per_gpu_hour=hourly, **money, **matched(busy, found), prompt_share=load.prompt_share,
+        requests_per_s=tokens.request_rate(load.request_s),
         energy_upper_bound=None if tdp is None else tokens.energy_bound(
-            rated_power(deployment, tdp), devices, request_s, prompt, output, share),
+            rated_power(deployment, tdp), devices, load.request_s, load.prompt, load.output, load.utilisation),
         curve=() if busy is None else tuple((point, busy.value / point) for point in CURVE),
         staircase=() if busy is None else staircase(money["usd_per_hour"].value, devices,
-                                                    (prompt + output) / request_s.value),
+                                                    (load.prompt + load.output) / load.request_s.value),
         offers=found, prices=on_demand(prices), not_known=tuple(missing(deployment, hourly, tdp, found)))
+
+
+class Load:
+    """Machine time of one request, as terms."""
+
+    def __init__(self, deployment: Deployment, speed: Any, cached_share: float, utilisation: Term):
+        self.prompt, self.output, self.utilisation = deployment.prompt, deployment.output, utilisation
+        rate = speed.requests_per_s
+        step = fact("Decode-only step", add(part.value for part in speed.decode_parts), "s", basis="derived",
+                    source="the speed's decode parts")
+        together = deployment.sequences_per_replica * deployment.parallel.data
+        decode_s = tokens.decode_seconds(self.output, step, together)
+        self.prompt_share = tokens.prompt_share(decode_s, rate.value)  # a ratio: the range of both cancels
+        self.prompt_s = tokens.prompt_seconds(self.prompt_share, rate)
+        self.answer_s = tokens.answer_seconds(self.prompt_share, rate)
+        self.request_s = tokens.request_seconds(self.prompt_s, cached_share, self.answer_s)
+
+    def blended(self, usd_per_s: Term) -> Term:
+        """USD per 1M tokens of the question's own mix, at this price of a busy second."""
+        return tokens.blended_price(usd_per_s, self.request_s, self.prompt, self.output)
 
 
 UNPRICED = dict.fromkeys(("usd_per_hour", "usd_per_million_input", "usd_per_million_cached_input",
                           "usd_per_million_output", "usd_per_million_blended", "usd_per_million_three_to_one"))
 
 
-def priced(price: Term, devices: int, utilisation: Term, prompt_s: Term, answer_s: Term, request_s: Term, prompt: int,
-           output: int) -> dict[str, Term]:
+def priced(price: Term, devices: int, load: Load) -> dict[str, Term]:
     """The fields of Cost that need a price."""
     hourly = tokens.machine_hour(price, devices)
-    second = tokens.busy_second(hourly, utilisation)
-    per_input, per_output = tokens.input_price(second, prompt_s, prompt), tokens.output_price(second, answer_s, output)
+    second = tokens.busy_second(hourly, load.utilisation)
+    per_input = tokens.input_price(second, load.prompt_s, load.prompt)
+    per_output = tokens.output_price(second, load.answer_s, load.output)
     return dict(
         usd_per_hour=hourly, usd_per_million_input=per_input,
         usd_per_million_cached_input=tokens.cached_input_price(second), usd_per_million_output=per_output,
-        usd_per_million_blended=tokens.blended_price(second, request_s, prompt, output),
+        usd_per_million_blended=load.blended(second),
         usd_per_million_three_to_one=tokens.three_to_one_price(per_input, per_output))
 
 

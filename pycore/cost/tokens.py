@@ -1,12 +1,10 @@
 """From dollars an hour to dollars a million tokens.
 
-A rented machine costs the same whatever it does, so money follows machine time. A request takes the machine for the
-time its prompt needs (prefill) and for its share of the decode steps; the first is charged to input tokens, the second
-to output tokens. At utilisation u only u of each paid hour does work, so every busy second carries 1 / u of its price.
-By construction, what all tokens of a busy hour fetch at these prices equals what the machine costs.
-
-Prefill and decode are added up as if they took turns. An engine that mixes both in one step can hide part of the
-prefill behind memory reads, so the prices are on the high side, never below what the speeds allow.
+A rented machine costs the same whatever it does, so money follows machine time. Under the asked load a busy machine
+serves so many requests a second; one request therefore takes the inverse of that in machine time. The part that its
+answer would take if no prompts had to be read (decode-only steps at that batch) is charged to output tokens, the rest,
+which prompts cause, to input tokens. At utilisation u only u of each paid hour does work, so every busy second carries
+1 / u of its price. By construction, what all tokens of a paid hour fetch at these prices equals what the machine costs.
 """
 
 from pycore.ledger import term
@@ -26,35 +24,44 @@ def busy_second(usd_per_hour, utilisation):
     return usd_per_hour / 3600 / utilisation
 
 
-@term("Machine time of a whole prompt", "s")
-def prompt_seconds(prefill_s, data_parallel):
-    """prefill_s ÷ data_parallel
+@term("Decode time of an answer", "s")
+def decode_seconds(output, decode_step_s, sequences):
+    """output × decode_step_s ÷ sequences
 
-    Replicas prefill side by side; within a replica prompts take turns.
+    Its share of steps that only decode, `sequences` of them advancing together.
     """
-    return prefill_s / data_parallel
+    return output * decode_step_s / sequences
+
+
+@term("Share of machine time for prompts", "%")
+def prompt_share(decode_s, requests_per_s):
+    """100 × (1 − decode_s × requests_per_s)
+
+    Not below 0: where steps that only decode already take all the time, prompts ride along for nothing.
+    """
+    return max(0.0, 100 * (1 - decode_s * requests_per_s))
+
+
+@term("Machine time of a whole prompt", "s")
+def prompt_seconds(prompt_share, requests_per_s):
+    """prompt_share ÷ 100 ÷ requests_per_s"""
+    return prompt_share / 100 / requests_per_s
 
 
 @term("Machine time of an answer", "s")
-def answer_seconds(output, tokens_per_s):
-    """output ÷ tokens_per_s"""
-    return output / tokens_per_s
+def answer_seconds(prompt_share, requests_per_s):
+    """(1 − prompt_share ÷ 100) ÷ requests_per_s"""
+    return (1 - prompt_share / 100) / requests_per_s
 
 
 @term("Machine time of a request", "s")
 def request_seconds(prompt_s, cached_share, answer_s):
     """prompt_s × (1 − cached_share) + answer_s
 
-    A cached prompt token is not computed again. Taking prefill as proportional to the tokens computed leaves out that
-    the rest of the prompt still attends to the cached part.
+    A cached prompt token is not computed again. Taking a prompt's time as proportional to the tokens computed leaves
+    out that the rest of the prompt still attends to the cached part.
     """
     return prompt_s * (1 - cached_share) + answer_s
-
-
-@term("Share of machine time in prefill", "%")
-def prefill_share(prompt_s, cached_share, answer_s):
-    """100 × prompt_s × (1 − cached_share) ÷ (prompt_s × (1 − cached_share) + answer_s)"""
-    return 100 * prompt_s * (1 - cached_share) / (prompt_s * (1 - cached_share) + answer_s)
 
 
 @term("Requests a machine serves when busy", "requests/s")

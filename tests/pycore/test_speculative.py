@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pycore import speculative
+
 from pycore.errors import InputError
 from pycore.ledger import fact
-from pycore.speculative import StepCosts, break_even_acceptance, expected_tokens, speculate
+from pycore.speculative.formulas import break_even_acceptance, expected_tokens
+from pycore.speculative import size, steps
+from pycore.speculative.steps import StepCosts
 
 RATES = st.floats(0, 1)
 LENGTHS = st.integers(1, 16)
@@ -28,7 +30,7 @@ def memory_then_compute(fixed, per_token):
 
 def case(**changes):
     settings = dict(acceptance=0.8, draft_length=4, sequences=1, target_step=flat(0.020), draft_step=flat(0.001))
-    return speculate(**(settings | changes))
+    return size(**(settings | changes))
 
 
 @given(st.fractions(0, Fraction(999, 1000)), LENGTHS)
@@ -114,7 +116,7 @@ def test_the_check_is_priced_at_its_own_size():
 
 def test_slowdown_batch_is_the_first_slower_one():
     costs = StepCosts(memory_then_compute(0.020, 0.0002), flat(0.001))
-    found = speculative.slowdown_batch(costs, 0.8, 4)
+    found = steps.slowdown_batch(costs, 0.8, 4)
     slower = [batch for batch in range(1, 400) if costs.speedup(0.8, 4, batch) < 1]
     assert found == slower[0]
     assert case(target_step=costs.target, draft_step=costs.draft).slowdown_batch.value == found
@@ -139,9 +141,9 @@ def test_table_and_curve_agree_with_the_term():
     cells = {(rate, batch): gain for rate, batch, gain in result.crossover}
     assert cells[0.8, 16] == pytest.approx(result.speedup.value, rel=1e-12)
     assert dict(result.length_curve)[4] == pytest.approx(result.speedup.value, rel=1e-12)
-    assert len(cells) == len(speculative.TABLE_ACCEPTANCES) * len(speculative.TABLE_BATCHES)
+    assert len(cells) == len(steps.TABLE_ACCEPTANCES) * len(steps.TABLE_BATCHES)
     for rate, first in result.slowdown_batches:
-        for batch in speculative.TABLE_BATCHES:
+        for batch in steps.TABLE_BATCHES:
             assert (cells[rate, batch] < 1) == (first is not None and batch >= first)
 
 
@@ -161,3 +163,30 @@ def test_values_outside_the_domain_are_refused(changes, field):
     with pytest.raises(InputError) as caught:
         case(**changes)
     assert caught.value.field == field
+
+
+def prepared(model, *, tensor=1):
+    from pycore import catalog
+    from pycore.nouns import Parallel
+    from pycore.roofline.step import prepare
+
+    cache = catalog.kv_format("fp16")
+    return prepare(catalog.model(model), catalog.weight_format("bf16"), cache, cache, Parallel(tensor=tensor),
+                   catalog.accelerator("h100"), "vllm")
+
+
+def test_on_the_roofline_a_small_draft_pays_alone_and_not_in_a_crowd():
+    """70B on 4 H100 with a 1B draft: memory-bound alone, compute-bound in a crowd (short contexts)."""
+    target, draft = (steps.roofline_step(prepared(name, tensor=4), 512) for name in ("llama-3.1-70b", "llama-3.2-1b"))
+    alone = size(acceptance=0.8, draft_length=4, sequences=1, target_step=target, draft_step=draft)
+    crowd = size(acceptance=0.8, draft_length=4, sequences=1024, target_step=target, draft_step=draft)
+    assert alone.speedup.value > 1.5 and crowd.speedup.value < 1
+    assert 1 < alone.slowdown_batch.value <= 1024
+    assert target(5, 1) < 1.5 * target(1, 1), "alone, checking five tokens costs little more than making one"
+    assert target(5 * 1024, 1024) > 2 * target(1024, 1024), "in a crowd it does not"
+
+
+def test_the_target_as_its_own_draft_never_pays():
+    step = steps.roofline_step(prepared("llama-3.2-1b"), 512)
+    result = size(acceptance=1.0, draft_length=4, sequences=8, target_step=step, draft_step=step)
+    assert result.best_length.value == 0 and result.speedup.value < 1
