@@ -5,11 +5,13 @@ end of the page, under an id. `Ledger` hands out the ids, walks every number dow
 each into exactly one group.
 """
 
+import functools
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from pycore.ledger import Term, written
+from pycore.units import show
 
 MEANING = {
     "definition": "true by construction",
@@ -100,10 +102,8 @@ class Ledger:
     def number(self, term: Term, write: Callable[[float], str] | None = None) -> Number:
         """The term as a number on screen, in its usual writing or as `write` writes it."""
         name = self._add(term)
-        if write is None:
-            return Number(text=term.text, range_text=term.range_text, id=name, kind=self._kinds[name])
-        span = "" if term.low is None else f"{write(term.low)} to {write(term.high)}"
-        return Number(text=write(term.value), range_text=span, id=name, kind=self._kinds[name])
+        text = write or functools.partial(show, unit=term.unit)
+        return Number(text=text(term.value), range_text=span_text(term, text), id=name, kind=self._kinds[name])
 
     def groups(self) -> tuple[Group, ...]:
         """Every term met, explained; headings in the order they were opened, facts last."""
@@ -142,7 +142,8 @@ class Ledger:
                              id=self._add(value) if isinstance(value, Term) else "") for key, value in term.inputs)
         parts = tuple(Input(name=part.name, text=part.text, id=self._add(part)) for part in term.parts)
         substituted = term.substituted if term.inputs else " + ".join(part.text for part in term.parts)
-        return Entry(id=name, name=term.name, text=term.text, exact=exact_text(term), range_text=term.range_text,
+        return Entry(id=name, name=term.name, text=term.text, exact=exact_text(term),
+                     range_text=span_text(term, functools.partial(show, unit=term.unit)),
                      kind=self._kinds[name], formula=term.formula,
                      substituted=plain(substituted) if substituted != term.formula else "",
                      inputs=inputs + parts, basis=term.basis, meaning=MEANING[term.basis], source=term.source,
@@ -160,6 +161,12 @@ def kind_of(term: Term, below: Iterable[str]) -> str:
     if term.basis != "derived":
         return _KIND[term.basis]
     return "predicted" if "predicted" in set(below) or term.low is not None else "exact"
+
+
+def span_text(term: Term, write: Callable[[float], str]) -> str:
+    """From and to; '' where there is no range or none that the writing shows."""
+    ends = () if term.low is None else (write(term.low), write(term.high))
+    return f"{ends[0]} to {ends[1]}" if len(set(ends)) == 2 else ""
 
 
 def exact_text(term: Term) -> str:

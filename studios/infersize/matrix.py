@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from pycore.knobs import as_text, changed
+from pycore.knobs import as_text, changed, knobs
 from pycore.units import MIB, dollars, seconds, significant
 from studios.explain import help_field
 from studios.marks import step
@@ -81,7 +81,7 @@ def matrix(answer: Any) -> Matrix | None:
     """The matrix section, or None where the answer has no matrix (yet)."""
     if not answer.matrix:
         return None
-    links, query = Links(answer.query, answer.matrix[0].changes), answer.query
+    links, query = Links(answer.query), answer.query
     by_device: dict[str, list[Any]] = {}
     for row in answer.matrix:
         by_device.setdefault(row.accelerator_id, []).append(row)
@@ -103,21 +103,38 @@ def matrix(answer: Any) -> Matrix | None:
 
 
 class Links:
-    """Questions as links: the present question with a row's changes, written without parsing it again."""
+    """Questions as links: the present question with a row's changes. Pieces are kept, since a matrix has thousands."""
 
-    def __init__(self, query: Any, changes: dict[str, Any]) -> None:
-        kept = {name: value for name, value in changed(query).items() if name not in changes}
-        kept |= {} if "tp" in changes else {"tp": 0}
-        self._base = "?" + "".join(f"{name}={quote(as_text(value), safe='/:,.-_~')}&" for name, value in kept.items()
-                                   if (name, value) != ("tp", 0))
+    def __init__(self, query: Any) -> None:
+        self._query = query
+        self._defaults = {knob.name: knob.default for knob in knobs(query)}
+        self._bases: dict[tuple, str] = {}
+        self._pairs: dict[tuple, str] = {}
 
     def to(self, changes: dict[str, Any]) -> str:
-        return self._base + "&".join(f"{name}={quote(as_text(value), safe='/:,.-_~')}" for name, value in changes.items())
+        names = tuple(changes)
+        base = self._bases.get(names)
+        if base is None:
+            kept = {name: value for name, value in changed(self._query).items() if name not in changes}
+            base = self._bases[names] = "?" + "".join(f"{name}={written(value)}&" for name, value in kept.items())
+        return (base + "".join(map(self._pair, changes.items())))[:-1] or "?"
+
+    def _pair(self, item: tuple[str, Any]) -> str:
+        pair = self._pairs.get(item)
+        if pair is None:
+            name, value = item
+            pair = self._pairs[item] = "" if value == self._defaults[name] else f"{name}={written(value)}&"
+        return pair
+
+
+def written(value: Any) -> str:
+    """A field's value as it stands in a URL."""
+    return quote(as_text(value), safe="/:,.-_~")
 
 
 def meets(row: Any, query: Any) -> bool:
-    """Whether a configuration that fits stays under the question's TPOT target (0 = none)."""
-    return query.target_tpot_ms == 0 or row.tpot_s * 1000 <= query.target_tpot_ms
+    """Whether a configuration has a speed that stays under the question's TPOT target (0 = none)."""
+    return row.tpot_s is not None and (query.target_tpot_ms == 0 or row.tpot_s * 1000 <= query.target_tpot_ms)
 
 
 def targets_text(query: Any) -> str:
@@ -140,6 +157,8 @@ def gib(row: Any) -> str:
 
 def cell(row: Any, query: Any, links: Links) -> Cell:
     """One configuration: its speed where it fits, how many sequences it holds where it does not."""
+    if row.fits and row.tpot_s is None:
+        return Cell("fits", "few", links.to(row.changes), "0.2")
     if row.fits:
         speed = row.tokens_per_s_user
         text = f"{speed:.0f}" if speed >= 9.95 else f"{speed:.1f}"
@@ -177,7 +196,7 @@ def points(answer: Any, links: Links) -> tuple[Point, ...]:
     best: dict[tuple, Any] = {}
     for row in answer.matrix:
         key = (row.accelerator_id, row.count)
-        if row.fits and (key not in best or row.tokens_per_s_per_gpu > best[key].tokens_per_s_per_gpu):
+        if row.tpot_s is not None and (key not in best or row.tokens_per_s_per_gpu > best[key].tokens_per_s_per_gpu):
             best[key] = row
     leading, top = set(), 0.0
     for row in sorted(best.values(), key=lambda row: (-row.tokens_per_s_user, -row.tokens_per_s_per_gpu)):

@@ -6,6 +6,7 @@ from typing import Any
 from pycore.ledger import Term
 from pycore.units import GIB, binary_bytes, significant
 from studios.explain import Ledger, Number, help_field
+from studios.infersize.speed import Figure
 from studios.marks import Segment, percent, share_text, stack
 
 
@@ -60,6 +61,7 @@ class Memory:
     rows: tuple[ByteRow, ...] = help_field("the addends")
     total: ByteRow = help_field("their sum, equal to the byte")
     free: Number = help_field("budget less total")
+    apart: tuple[Figure, ...] = help_field("bytes that are not on the device, or part of a row")
 
 
 def memory(answer: Any, ledger: Ledger, engine: str) -> Memory:
@@ -72,7 +74,14 @@ def memory(answer: Any, ledger: Ledger, engine: str) -> Memory:
     return Memory(
         bar=bar(answer, ledger, whole, total), kv=kv_lines(answer, ledger, engine),
         per_token=ledger.number(plan.kv_bytes_per_token), rows=rows, total=byte_row(plan.total, plan.total, ledger),
-        free=ledger.number(plan.free))
+        free=ledger.number(plan.free), apart=apart(plan, ledger))
+
+
+def apart(plan: Any, ledger: Ledger) -> tuple[Figure, ...]:
+    """What the rows hold together or leave out: vision tower, MTP layers, what stays in main memory."""
+    found = (("Vision tower", plan.vision, "part of the weights"), ("MTP layers", plan.mtp, "not loaded; would come on top"),
+             ("Token embedding", plan.host, "in main memory, not on the device"))
+    return tuple(Figure(name=name, number=ledger.number(term), note=note) for name, term, note in found if term is not None)
 
 
 def scale(answer: Any) -> float:

@@ -91,7 +91,7 @@ def cost_view(answer: Any, ledger: Ledger) -> CostView:
             ("Output", cost.usd_per_million_output, ""),
             ("Blended 3 : 1", cost.usd_per_million_three_to_one, "the mix that price tables quote"),
             ("Energy, at most", cost.energy_upper_bound, "at rated power; the real draw is lower"),
-            ("Machine time in prefill", cost.prefill_share, ""),
+            ("Machine time for prompts", cost.prompt_share, ""),
             ("One device, an hour", cost.usd_per_gpu_hour, cost.usd_per_gpu_hour and cost.usd_per_gpu_hour.source),
             ("The machine, an hour", cost.usd_per_hour if several else None, ""))
     shown = cost.prices[:8]

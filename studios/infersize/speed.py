@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from pycore.ledger import Term
+from pycore.ledger import Term, total
 from pycore.units import show, significant
 from studios.explain import Ledger, Number, help_field
 from studios.marks import RangeMark, Segment, range_mark, stack
@@ -57,26 +57,28 @@ def speed_tile(speed: Any, ledger: Ledger) -> Tile:
     return Tile(
         title="Time per output token", number=ledger.number(tpot), band=None, band_name=(),
         mark=ranged(tpot, 1.2 * (tpot.high or tpot.value)), mark_name=(tpot.range_text,) if tpot.range_text else (),
-        notes=((f"{speed.bound_decode}, ", ledger.number(speed.mbu_decode), " of the bandwidth used"),
-               ("first token after ", ledger.number(first)) + ((f" ({first.range_text})",) if first.range_text else ())))
+        notes=((f"limited by {speed.bound_decode}; ", ledger.number(speed.mbu_decode), " of the bandwidth used"),
+               *(() if first is None else (("first token after ", *with_range(ledger.number(first))),))))
+
+
+def with_range(number: Number) -> Sentence:
+    """A number with its range in brackets."""
+    return (number, f" ({number.range_text})") if number.range_text else (number,)
 
 
 def phases(speed: Any, ledger: Ledger) -> tuple[Phase, ...]:
     """Prefill and decode, split into what they spend their time on."""
     names = dict.fromkeys(part.name for part in (*speed.decode_parts, *speed.prefill_parts))
     styles = {name: 1 + index % 6 for index, name in enumerate(names)}
-    return (
-        phase("One decode step: a token for every sequence", speed.tpot_s, speed.decode_parts, speed.bound_decode,
-              styles, ledger),
-        phase("Prefill of one prompt, alone", speed.prefill_s, speed.prefill_parts, speed.bound_prefill, styles, ledger),
-    )
+    found = (("Decode step", speed.decode_parts, speed.bound_decode), ("Prefill step", speed.prefill_parts, speed.bound_prefill))
+    return tuple(phase(name, parts, bound, styles, ledger) for name, parts, bound in found if parts)
 
 
-def phase(title: str, whole: Term, parts: tuple[Term, ...], bound: str, styles: dict[str, int], ledger: Ledger) -> Phase:
+def phase(name: str, parts: tuple[Term, ...], bound: str, styles: dict[str, int], ledger: Ledger) -> Phase:
     """One step as a stacked bar that spans the full width."""
+    whole = total(name, parts)
     pieces = [(part.name, part.value, styles[part.name], ledger.number(part)) for part in parts]
-    spent = sum(piece[1] for piece in pieces)
-    return Phase(title=title, number=ledger.number(whole), bound=bound, segments=stack(pieces, max(spent, whole.value)))
+    return Phase(title=name, number=ledger.number(whole), bound=bound, segments=stack(pieces, whole.value))
 
 
 def figures(speed: Any, ledger: Ledger) -> tuple[Figure, ...]:
@@ -85,12 +87,9 @@ def figures(speed: Any, ledger: Ledger) -> tuple[Figure, ...]:
             ("Per device", speed.tokens_per_s_per_gpu, ""), ("Requests", speed.requests_per_s, ""),
             ("First token", speed.ttft_s, "under the asked load"), ("Prefill", speed.prefill_s, "one prompt, alone"),
             ("Compute used in prefill", speed.mfu_prefill, "MFU: share of the dense rate"),
-            ("Bandwidth used in decode", speed.mbu_decode, "MBU: share of the peak"))
-    found = [Figure(name=name, number=ledger.number(term), note=note) for name, term, note in rows]
-    if speed.compute_bound_batch is not None:
-        found.append(Figure(name="Decode turns compute-bound at", number=ledger.number(speed.compute_bound_batch),
-                            note="beyond it a larger batch stops being free"))
-    return tuple(found)
+            ("Bandwidth used in decode", speed.mbu_decode, "MBU: share of the peak"),
+            ("Decode turns compute-bound at", speed.compute_bound_batch, "until there a larger batch costs little"))
+    return tuple(Figure(name=name, number=ledger.number(term), note=note) for name, term, note in rows if term is not None)
 
 
 def capacity_tile(answer: Any, ledger: Ledger) -> Tile:

@@ -70,6 +70,7 @@ class Page:
     speed_figures: tuple[Figure, ...] = help_field("the rest of the speed section")
     calibrated: bool = help_field("whether the efficiencies are fitted to measurements of this card and format")
     calibration: str = help_field("on what the efficiencies rest")
+    assumptions: tuple[str, ...] = help_field("what the load is taken to be, and what of the speed is not known")
     matrix: Matrix | None = help_field("every accelerator, count and format, or None")
     speculation: SpeculationView | None = help_field("speculative decoding, or None")
     cost: CostView = help_field("money and energy")
@@ -112,7 +113,7 @@ def page(answer: Any) -> Page:
         answer=answer, fits=answer.fits, verdict=verdict, lead=lead, remarks=remarks(answer),
         remedies=tuple(remedy(answer.query, one) for one in answer.remedies), memory=bytes_view, engine=engine,
         tiles=tuple(tile for tile in (first, middle, last) if tile), calibrated=speed.calibrated,
-        calibration=speed.calibration, **parts, matrix=matrix(answer), speculation=speculation, cost=money,
+        calibration=sentence_case(speed.calibration), assumptions=(*map(sentence_case, speed.assumptions), *speed.unknown), **parts, matrix=matrix(answer), speculation=speculation, cost=money,
         log_lines=answer.capacity.log_lines, launch=answer.launch.command,
         flags=tuple(Flag(flag=one.flag, value=str(one.value), why=one.why) for one in answer.launch.flags),
         log=log, evidence=error_tables(), ledger=ledger.groups(),
@@ -163,6 +164,10 @@ def short(name: str) -> str:
     return name.removeprefix("NVIDIA ").removeprefix("AMD ").removeprefix("Intel ")
 
 
+def sentence_case(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
 def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
@@ -171,7 +176,7 @@ def remarks(answer: Any) -> tuple[str, ...]:
     """Names that could have meant something else, and what the catalogue notes about model, format and card."""
     query, deployment = answer.query, answer.deployment
     found = (catalog.meaning("accelerators", query.gpu), catalog.meaning("formats", query.quant))
-    return tuple(plain(text) for text in found if text) + tuple(
+    return tuple(plain(text) for text in found if text) + answer.memory.notes + tuple(
         f"{noun.name}: {plain(noun.note)}" for noun in (deployment.model, deployment.accelerator) if noun.note)
 
 
