@@ -1,4 +1,4 @@
-"""What an answer costs: dollars per million tokens of one's own machine, beside what API providers charge, and energy."""
+"""What tokens cost: dollars per million on one's own machine, beside what API providers charge, and energy."""
 
 import math
 from collections.abc import Iterable
@@ -129,8 +129,9 @@ def matched(busy: Term | None, found: tuple[OfferBand, ...]) -> dict[str, Term |
         return dict.fromkeys(edges) | {"break_even": "No break-even: " + (
             "no price for the device." if busy is None else "no API offer for this model in the catalogue.")}
     blended = found[0]
-    shares = {field: market.break_even_utilisation(
-        busy, market.band_term(f"API offers, {edge}", getattr(blended, edge), blended)) for field, edge in edges.items()}
+    offered = {field: market.band_term(f"API offers, {edge}", getattr(blended, edge), blended)
+               for field, edge in edges.items()}
+    shares = {field: market.break_even_utilisation(busy, offer) for field, offer in offered.items()}
     reached = {field: share if share.value <= 100 else None for field, share in shares.items()}
     return reached | {"break_even": sentence(busy, blended, shares)}
 

@@ -43,7 +43,7 @@ def blend(offer: ApiOffer, prompt: float, output: float, cached_share: float) ->
 
 
 def usable(offers: Iterable[ApiOffer]) -> tuple[ApiOffer, ...]:
-    """Without the rows flagged as outliers (over 4x off the model's median: stale or placeholder prices) and free ones."""
+    """Without free offers and outliers (over 4x off the model's median: stale or placeholder prices)."""
     return tuple(offer for offer in offers if not offer.outlier and offer.input_usd + offer.output_usd > 0)
 
 

@@ -11,7 +11,8 @@ UNDATED = "undated"
 def on_demand(prices: Iterable[CloudPrice]) -> tuple[CloudPrice, ...]:
     """Rows with an on-demand price for at least one whole device, cheapest first (ties: newest, then by place)."""
     rows = [row for row in prices if row.usd_per_gpu_hour is not None and row.gpus >= 1]
-    return tuple(sorted(rows, key=lambda row: (row.usd_per_gpu_hour, descending(row.date), row.cloud, row.region or "")))
+    return tuple(sorted(rows, key=lambda row: (row.usd_per_gpu_hour, descending(row.date), row.cloud,
+                                               row.region or "")))
 
 
 def descending(date: str) -> tuple[int, ...]:
@@ -57,6 +58,6 @@ def price_term(usd_per_gpu_hour: float, prices: Iterable[CloudPrice], devices: i
         return None
     note = "" if price.date else "undated: the source gives no date, so it may be stale"
     if price.gpus > devices:
-        note = "; ".join(filter(None, (note, f"sold {price.gpus:g} at a time: the rest of the instance is yours to use")))
+        note = "; ".join(filter(None, (note, f"sold {price.gpus:g} at a time: the rest is yours to use")))
     return fact("Price of one device", price.usd_per_gpu_hour, "USD/h", basis="reported",
                 source=f"{place(price)}; {price.source}", note=note)

@@ -50,7 +50,7 @@ class Download:
         return self.within_deadline(path, lambda: self.exchange(path, length, whole=False))
 
     def within_deadline(self, path: str, work: Callable[[], bytes]) -> bytes:
-        """`work` in a thread of its own: a socket timeout alone does not stop a server that sends a byte now and then."""
+        """`work` in its own thread: a socket timeout alone does not stop a server that sends a byte now and then."""
         outcome: list[Any] = []
 
         def call() -> None:

@@ -75,7 +75,8 @@ class Speculation:
 def speculate(deployment: Deployment, draft: Model, *, acceptance: float, draft_length: int) -> Speculation:
     """What the draft model does for the deployment at its load, step times from the roofline, bytes from the planner.
 
-    The draft keeps 16-bit weights. Raises InputError for values outside their range, NotKnown where a step cannot be timed.
+    The draft keeps 16-bit weights. Raises InputError for values outside their range, NotKnown where a step cannot be
+    timed.
     """
     from pycore.roofline.speed import question
     from pycore.vram.plan import memory

@@ -1,4 +1,4 @@
-"""What the passes of a speculative step cost at a batch, and what follows: the curve, the table, where it stops paying."""
+"""What the passes of a speculative step cost at a batch, and what follows: curve, table, where it stops paying."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pycore.roofline.step import Step, step_seconds
 from pycore.speculative.formulas import expected_tokens, speedup, step_ratio
 
 StepSeconds = Callable[[int, int], float]
-"""step_seconds(tokens, sequences): seconds of one forward pass that carries `tokens` tokens of `sequences` sequences."""
+"""step_seconds(tokens, sequences): seconds of one pass that carries `tokens` tokens of `sequences` sequences."""
 
 LONGEST_DRAFT = 16
 LARGEST_BATCH = 4096

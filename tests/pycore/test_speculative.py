@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-
 from pycore.errors import InputError
 from pycore.ledger import fact
-from pycore.speculative.formulas import break_even_acceptance, expected_tokens
 from pycore.speculative import size, steps
+from pycore.speculative.formulas import break_even_acceptance, expected_tokens
 from pycore.speculative.steps import StepCosts
 
 RATES = st.floats(0, 1)
@@ -157,7 +156,8 @@ def test_terms_explain_themselves():
 
 
 @pytest.mark.parametrize(("changes", "field"), [
-    ({"acceptance": 1.01}, "acceptance"), ({"acceptance": -0.1}, "acceptance"), ({"acceptance": float("nan")}, "acceptance"),
+    ({"acceptance": 1.01}, "acceptance"), ({"acceptance": -0.1}, "acceptance"),
+    ({"acceptance": float("nan")}, "acceptance"),
     ({"draft_length": 0}, "draft_length"), ({"sequences": 0}, "sequences")])
 def test_values_outside_the_domain_are_refused(changes, field):
     with pytest.raises(InputError) as caught:

@@ -11,7 +11,8 @@ import click
 from pycore.cli import output
 from pycore.cli.errors import flag
 from pycore.cli.infersize import asking
-from pycore.cli.infersize.document import data, question as question_data
+from pycore.cli.infersize.document import data
+from pycore.cli.infersize.document import question as question_data
 from pycore.cli.options import QuestionCommand, question
 from pycore.knobs import to_url
 from pycore.systems.infersize import MatrixRow, Query
@@ -94,8 +95,8 @@ def as_text(rows: Sequence[MatrixRow]) -> str:
 def show(rows: Sequence[MatrixRow], fitting: int) -> None:
     """The table in text."""
     output.table(("accelerator", "count", "weights", "fits", "GiB per GPU", "sequences", "TPOT", "tok/s user",
-                  "tok/s total", "tok/s GPU", "$ per 1M"), [cells(row) for row in rows], right=(1, 4, 5, 6, 7, 8, 9, 10),
-                 indent=0)
+                  "tok/s total", "tok/s GPU", "$ per 1M"), [cells(row) for row in rows],
+                 right=(1, 4, 5, 6, 7, 8, 9, 10), indent=0)
     output.line(f"{len(rows):,} rows shown; {fitting:,} combinations fit. Speeds are predictions.")
 
 
@@ -107,4 +108,5 @@ def cells(row: MatrixRow) -> tuple[str, ...]:
             row.tokens_per_s_user, row.tokens_per_s_total, row.tokens_per_s_per_gpu)),
         None if row.usd_per_million is None else dollars(row.usd_per_million))
     return (row.accelerator_name, str(row.count), row.format_name, "yes" if row.fits else f"no: {row.reason}", used,
-            "-" if row.max_sequences is None else f"{row.max_sequences:,}", *("-" if one is None else one for one in speeds))
+            "-" if row.max_sequences is None else f"{row.max_sequences:,}",
+            *("-" if one is None else one for one in speeds))

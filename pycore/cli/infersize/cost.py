@@ -60,8 +60,8 @@ def show(answer: Answer, found: Cost) -> None:
 def shares(found: Cost) -> None:
     """How input and output come to share the cost."""
     output.heading("How the cost is shared")
-    output.line(f"  {output.with_range(found.prefill_share)} of the machine's time goes to prefill, which input tokens "
-                "pay; the rest to decode, which output tokens pay.")
+    output.line(f"  {output.with_range(found.prompt_share)} of the machine's time goes to prompts, which input tokens "
+                "pay; the rest to answers, which output tokens pay.")
     output.line(f"  A busy machine serves {output.with_range(found.requests_per_s)}.")
     if found.usd_per_million_three_to_one is not None:
         output.line(f"  Blended 3 input : 1 output, as API tables quote: {found.usd_per_million_three_to_one.text}.")
@@ -94,7 +94,8 @@ def staircase(found: Cost) -> None:
         return
     output.heading("Whole machines: demand against price")
     output.table(("tokens/s asked", "GPUs", "$ per 1M"), [
-        (significant(demand), devices, dollars(usd)) for demand, devices, usd in found.staircase[1::2]], right=(0, 1, 2))
+        (significant(demand), devices, dollars(usd)) for demand, devices, usd in found.staircase[1::2]],
+        right=(0, 1, 2))
 
 
 def offers(found: Cost) -> None:

@@ -11,6 +11,7 @@ from pycore.cli import devices, output
 from pycore.cli.devices import Device
 from pycore.cli.errors import flag
 from pycore.cli.infersize import asking
+from pycore.cli.infersize.document import data
 from pycore.cli.infersize.document import question as question_data
 from pycore.cli.options import QuestionCommand, ask, question
 from pycore.errors import InputError, NotKnown, StudioError
@@ -61,9 +62,8 @@ def command(device: int | None, **options: Any) -> None:
     query = ask(infersize.Query, options | {"gpu": card.id, "used_gib": str(used_gib(found, card))})
     rows = tuple(row(query, model, found.free_bytes) for model in catalog.models())
     if as_json:
-        output.write_json({"device": {name: getattr(found, name) for name in Device.__slots__}, "accelerator": card.name,
-                           "query": question_data(query),
-                           "models": [{name: getattr(one, name) for name in Row.__slots__} for one in rows]})
+        output.write_json({"device": data(found), "accelerator": card.name, "query": question_data(query),
+                           "models": data(rows)})
     else:
         show(found, card, rows, everything)
     asking.exit_unless(any(one.fits for one in rows))

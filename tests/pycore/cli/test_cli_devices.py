@@ -92,8 +92,8 @@ def test_smi_devices(smi):
 
 
 @pytest.mark.parametrize(("body", "words"), [
-    ("echo 'NVIDIA-SMI has failed'; exit 9", "has failed"), ("exit 3", "exit status 3"), ("echo garbage", "not understood"),
-    ("echo '0, X, [N/A], [N/A]'", "not understood")])
+    ("echo 'NVIDIA-SMI has failed'; exit 9", "has failed"), ("exit 3", "exit status 3"),
+    ("echo garbage", "not understood"), ("echo '0, X, [N/A], [N/A]'", "not understood")])
 def test_smi_failures(smi, body, words):
     smi(body)
     with pytest.raises(SourceError, match=words):

@@ -117,8 +117,8 @@ def words_of(one):
 
 
 def long_values():
-    document = st.dictionaries(st.text(st.characters(blacklist_categories=("Cs",)), max_size=5),
-                               st.integers() | st.text(st.characters(blacklist_categories=("Cs",)), max_size=8), max_size=4)
+    letters = st.characters(blacklist_categories=("Cs",))
+    document = st.dictionaries(st.text(letters, max_size=5), st.integers() | st.text(letters, max_size=8), max_size=4)
     log = st.lists(st.text(st.characters(min_codepoint=32, max_codepoint=0x2FF), min_size=1), min_size=2, max_size=4)
     return st.just("") | document.map(json.dumps) | log.map(lambda lines: "\n".join(lines))
 

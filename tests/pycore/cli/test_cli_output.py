@@ -13,8 +13,8 @@ import pytest
 from pycore.cli import errors, output
 from pycore.errors import InputError, InvalidQuery, NotKnown, SourceError, UnknownName
 
-HOSTILE = ["[red]x[/red]", "{{7*7}}", "{% raw %}", "<script>alert(1)</script>", "[link=file:///x]y[/link]", "[/]", "[bold",
-           ":smile:", "%s %n", "$(id)"]
+HOSTILE = ["[red]x[/red]", "{{7*7}}", "{% raw %}", "<script>alert(1)</script>", "[link=file:///x]y[/link]", "[/]",
+           "[bold", ":smile:", "%s %n", "$(id)"]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -76,7 +76,8 @@ def test_faults_name_option_value_and_nearest_names(capsys):
 @pytest.mark.parametrize(("raised", "status", "words"), [
     (NotKnown("no price"), 2, "no price"), (SourceError("hub", "is down\x1b[2J"), 2, "\\x1b[2J"),
     (errors.DoesNotFit(), 1, ""), (KeyboardInterrupt(), 130, "Interrupted"), (click.Abort(), 130, "Interrupted"),
-    (ZeroDivisionError("boom"), 3, "Internal fault: ZeroDivisionError: boom"), (click.UsageError("no such"), 2, "no such")])
+    (ZeroDivisionError("boom"), 3, "Internal fault: ZeroDivisionError: boom"),
+    (click.UsageError("no such"), 2, "no such")])
 def test_exit_statuses(raised, status, words, capsys):
     found, text = outcome(raised, capsys)
     assert found == status and words in text

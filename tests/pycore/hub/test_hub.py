@@ -4,12 +4,11 @@ import json
 import time
 
 import pytest
+from hub_server import CONFIG, safetensors
 
 from pycore.errors import InputError, SourceError
 from pycore.hub import looks_like_repository, lookup
 from pycore.hub.safetensors import HEADER_LIMIT
-
-from hub_server import CONFIG, safetensors
 
 BASE = "/org/small/resolve/main/"
 
@@ -288,7 +287,8 @@ def cached(tmp_path):
     (folder / "refs" / "main").write_text("abc123")
     (folder / "snapshots" / "abc123").mkdir(parents=True)
     (folder / "snapshots" / "abc123" / "config.json").write_text(json.dumps(CONFIG))
-    (folder / "snapshots" / "abc123" / "model.safetensors").write_bytes(safetensors([("lm_head.weight", "BF16", [4], 8)]))
+    content = safetensors([("lm_head.weight", "BF16", [4], 8)])
+    (folder / "snapshots" / "abc123" / "model.safetensors").write_bytes(content)
     return tmp_path
 
 
