@@ -142,7 +142,7 @@ def questions(query):
 
 @pytest.mark.parametrize("query", [Question, infersize.Query], ids=["small", "infersize"])
 @given(data=st.data())
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_url_command_line_and_json_give_every_question_again(query, data):
     asked = data.draw(questions(query))
     assert from_url(query, to_url(asked)) == asked
