@@ -87,7 +87,7 @@ def most_offered(keys: tuple[str, ...]) -> str | None:
 def find(table: str, text: str, field: str) -> Model | Accelerator | Format:
     """The one entry that the text means. Raises UnknownName with the nearest names, or with those it could mean."""
     entries = by_id(table)
-    if text in entries:
+    if text in spellings(table).forms:
         return entries[text]
     keys = spellings(table).candidates(text)
     if len(keys) > 1 and table == "accelerators" and (chosen := most_offered(keys)):

@@ -1,8 +1,9 @@
 """Names as people type them, matched to the names of a table: case, punctuation, vendor and ending do not matter.
 
 A name is cut into atoms, runs of letters or of digits: "RTX-4090" -> (rtx, 4090), "qwen2.5 7B" -> (qwen, 2, 5, 7, b).
-Atoms that only decorate ("nvidia", "instruct") are dropped. What was typed then matches a name, best first:
-exactly; as its beginning; as some of its atoms, in order; for some tables, in any order. Only the best kind counts.
+Atoms that only decorate ("nvidia", "instruct") are dropped. What was typed then matches a name, best first: exactly;
+run together ("q4km"); as its beginning; as some of its atoms, in order; for some tables, in any order. Only the best
+kind of match counts.
 """
 
 import difflib
@@ -54,8 +55,10 @@ class Names:
         wanted = atoms(text, self.noise)
         if not wanted:
             return ()
-        tests = (lambda name: name == wanted, lambda name: name[:len(wanted)] == wanted,
-                 lambda name: in_order(wanted, name), lambda name: in_any_order(wanted, name))
+        joined = "".join(wanted)
+        tests = (lambda name: name == wanted, lambda name: "".join(name) == joined,
+                 lambda name: name[:len(wanted)] == wanted, lambda name: in_order(wanted, name),
+                 lambda name: in_any_order(wanted, name))
         for test in tests if self.any_order else tests[:-1]:
             found = tuple(key for key, names in self.cut.items() if any(map(test, names)))
             if found:

@@ -40,8 +40,8 @@ BIASED = {"qkv_bias": True, "output_bias": True, "mlp_bias": True}
 TIED = {"tie_word_embeddings": True}
 WINDOW = {"sliding_window": 4096}
 GEMMA = TIED | {"head_dim": 256}
-GPT2 = Family(**BIASED, gated_mlp=False, norm_kind="layernorm", four_times=True, positions_offset=0,
-              defaults=TIED | {"n_positions": 1024, "max_position_embeddings": 1024})
+LEARNT = {"gated_mlp": False, "norm_kind": "layernorm", "four_times": True, "positions_offset": 0}
+LENGTH = {"max_position_embeddings": 1024}
 QWEN2 = Family(qkv_bias=True, output_bias=False, slides=False)
 QWEN3 = Family(qk_norm="per_head", slides=False, defaults={"head_dim": 128})
 QWEN3_MOE = Family(qk_norm="per_head", slides=False)
@@ -76,14 +76,16 @@ FAMILIES: dict[str, Family] = {
     "llama4": Family(expert_size="intermediate_size", shared_size="intermediate_size",
                      defaults={"head_dim": 128, "attention_chunk_size": 8192, "interleave_moe_layer_step": 1}),
     "falcon": Family(qkv_bias="bias", output_bias="bias", mlp_bias="bias", gated_mlp=False, norm_kind="layernorm",
-                     four_times=True, defaults=TIED | {"max_position_embeddings": 2048}),
+                     four_times=True, defaults=TIED | {"max_position_embeddings": 2048, "multi_query": True,
+                                                       "parallel_attn": True, "new_decoder_architecture": False}),
     "cohere": COHERE, "cohere2": Family(norms_per_layer=1, period=4, defaults=TIED | WINDOW),
     "olmo": Family(norm_kind="none"), "olmo2": Family(qk_norm="full"),
     "olmo3": Family(qk_norm="full", period=4, defaults=WINDOW),
     "granite": Family(), "granitemoe": Family(expert_size="intermediate_size"),
     "granitemoeshared": Family(expert_size="intermediate_size"),
-    "gpt2": GPT2, "gpt_bigcode": GPT2, "opt": Family(**BIASED, gated_mlp=False, norm_kind="layernorm",
-                                                     positions_offset=2, defaults=TIED),
+    "gpt2": Family(**BIASED, **LEARNT, defaults=TIED | LENGTH),
+    "gpt_bigcode": Family(**BIASED, **LEARNT, defaults=TIED | LENGTH | {"multi_query": True}),
+    "opt": Family(**BIASED, gated_mlp=False, norm_kind="layernorm", positions_offset=2, defaults=TIED),
     "gpt_neox": Family(**BIASED, gated_mlp=False, norm_kind="layernorm"),
     "starcoder2": Family(qkv_bias="use_bias", output_bias="use_bias", mlp_bias="use_bias", gated_mlp=False,
                          norm_kind="layernorm", defaults=TIED | {"use_bias": True}),
