@@ -4,6 +4,7 @@
 measured borrows the nearest generation's fit; the answer then says "uncalibrated" and carries a wider range.
 """
 
+import dataclasses
 import functools
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ NEAREST = {  # generations without a table of their own -> the one whose memory 
     "Xe-HPG": "xe2", "Gaudi2": "ampere-data", "Gaudi3": "hopper", "TPU v4": "ampere-data", "TPU v5e": "hopper",
     "TPU v5p": "hopper", "TPU v6e": "hopper",
 }
+STREAMED = ("product", "experts", "decode", "prefill", "elementwise")
 ENGINES = {"vllm": "vllm", "vllm-0.20": "vllm", "sglang": "sglang", "trtllm": "trtllm", "transformers": "vllm",
            "llama.cpp": "vllm"}
 
@@ -42,6 +44,7 @@ class Fit:
     p90_error_pct: float
     low: float
     high: float
+    cards: tuple[str, ...]
     source: str
     calibrated: bool = True
 
@@ -55,7 +58,8 @@ def fits() -> dict[tuple[str, str, str, str], Fit]:
         numbers = {name: facts.number(row[name]) or 0.0 for name in
                    ("bandwidth_share", "compute_share", "blend", "extra", "median_error_pct", "p90_error_pct", "low", "high")}
         found[key] = Fit(operation=key[0], generation=key[1], compute=key[2], engine=key[3], rows=int(row["rows"]),
-                         launch_s=float(row["launch_us"]) * 1e-6, source=row["source"], **numbers)
+                         launch_s=float(row["launch_us"]) * 1e-6, cards=tuple(row["cards"].split()),
+                         source=row["source"], **numbers)
     return found
 
 
@@ -83,6 +87,8 @@ def substitutes(compute: str) -> tuple[str, ...]:
 @functools.lru_cache(maxsize=4096)
 def choose(operation: str, accelerator: Accelerator, compute: str, engine: str) -> Fit:
     """The fit to use, `calibrated` where it is of the card's own generation. Raises NotKnown where nothing is alike."""
+    if operation in STREAMED and streamed(accelerator, engine):
+        return stream(operation, accelerator, compute)
     wanted = ENGINES.get(engine, engine)
     chain = lineage(accelerator)
     for name in chain:
@@ -94,6 +100,52 @@ def choose(operation: str, accelerator: Accelerator, compute: str, engine: str) 
     raise NotKnown(f"no measured {operation} kernels stand near {accelerator.name}", "gpu")
 
 
+def streamed(accelerator: Accelerator, engine: str) -> bool:
+    """Whether reports of whole llama.cpp runs decide: for that engine, and for devices that no serving engine's kernels
+    were measured on and that share their memory with the host."""
+    return engine == "llama.cpp" or accelerator.vendor == "Apple" or "unified" in accelerator.link_kind
+
+
+def stream_class(accelerator: Accelerator) -> str:
+    """Cards whose llama.cpp speeds are fitted together. Apple's Max and Ultra chips reach a smaller share of their bandwidth
+    than its small ones, M1's and M2's less than M3's and M4's."""
+    if accelerator.vendor != "Apple":
+        return "nvidia" if accelerator.vendor == "NVIDIA" else "amd"
+    if "max" in accelerator.id or "ultra" in accelerator.id:
+        return "apple-large-early" if accelerator.architecture in ("M1", "M2") else "apple-large-late"
+    return "apple-small"
+
+
+def stream_rate(accelerator: Accelerator, quantised: bool) -> float | None:
+    """FLOP/s that llama.cpp's prompt kernels are a share of. On NVIDIA's matrix units: int8 for quantised files, half of it
+    for 16-bit ones (fp16 accumulation, which GeForce cards do not slow down); elsewhere the 16-bit rate or fp32's."""
+    if accelerator.vendor == "NVIDIA" and accelerator.int8_ops:
+        return accelerator.int8_ops if quantised else accelerator.int8_ops / 2
+    return accelerator.bf16_flops or accelerator.fp16_flops or accelerator.fp32_flops
+
+
+def stream(operation: str, accelerator: Accelerator, compute: str) -> Fit:
+    """The llama.cpp shares of a card's class; `calibrated` where its own generation was among the reports."""
+    kinds = ("bf16", "quantised") if compute in ("bf16", "kv16", "kv8") else ("quantised", "bf16")
+    for kind in kinds:
+        fit = fits().get(("stream", stream_class(accelerator), kind, "llama.cpp"))
+        if fit:
+            among = generation(accelerator) in {generation(card) for card in facts.accelerators() if card.id in fit.cards}
+            extra = {"product": fit.extra, "experts": fit.extra}.get(operation, 0.0)
+            share = 1.0 if operation == "elementwise" else fit.bandwidth_share
+            return dataclasses.replace(fit, operation=operation, calibrated=among, extra=extra, bandwidth_share=share)
+    raise NotKnown(f"no speed of llama.cpp was reported near {accelerator.name}", "gpu")
+
+
+def host_floor(engine: str, compute: str) -> float:
+    """Seconds a layer that the host takes at least, where it is known to be what bounds a step (transformers); else 0."""
+    for kind in (compute, "bf16"):
+        fit = fits().get(("host", "any", kind, engine))
+        if fit:
+            return fit.launch_s
+    return 0.0
+
+
 def usable(fit: Fit) -> bool:
     """Whether a fit describes its own rows: a table that half of its rows miss by 30 % or more is no guide."""
     return fit.median_error_pct < 30
@@ -101,8 +153,6 @@ def usable(fit: Fit) -> bool:
 
 def borrowed(fit: Fit) -> Fit:
     """The same shares, marked as another generation's."""
-    import dataclasses
-
     return dataclasses.replace(fit, calibrated=False)
 
 
@@ -121,11 +171,14 @@ def arithmetic(weights: Format, accelerator: Accelerator, operation: str = "prod
     return weight_only
 
 
-def rate(accelerator: Accelerator, compute: str) -> float:
-    """Dense FLOP/s of that arithmetic from the datasheet. Raises NotKnown where the card has no published rate."""
+def rate(accelerator: Accelerator, compute: str, engine: str = "") -> float:
+    """Dense FLOP/s of that arithmetic from the datasheet; cards without matrix units multiply at their fp32 rate. Raises
+    NotKnown where no rate was published."""
     own = {"fp8": accelerator.fp8_flops, "fp8-block": accelerator.fp8_flops, "int8": accelerator.int8_ops,
            "fp4": accelerator.fp4_flops, "fp8-fp4": accelerator.fp8_flops}
-    found = own.get(compute) or accelerator.bf16_flops or accelerator.fp16_flops
+    found = own.get(compute) or accelerator.bf16_flops or accelerator.fp16_flops or accelerator.fp32_flops
+    if streamed(accelerator, engine):
+        found = stream_rate(accelerator, compute != "bf16")
     if not found:
         raise NotKnown(f"{accelerator.name} has no published dense rate for {compute} arithmetic", "gpu")
     return found

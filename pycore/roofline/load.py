@@ -50,15 +50,16 @@ class Requests:
 
 class Pace(NamedTuple):
     """Seconds. `decode`: a step that only decodes; `mixed`: one that carries prompt tokens as well (apart: reading them);
-    `carrying`: share of steps that do (apart: prompts per output token); `alone`: one prompt on an idle server."""
+    `carrying`: share of steps that do (apart: prompts per output token); `alone`: one prompt on an idle server. Where the
+    step cannot time prompts, those figures are None and the pace is that of decoding alone."""
 
     decode: float
     mixed: float
     carrying: float
     tpot: float
-    alone: float
-    ttft: float
-    ttft_burst: float
+    alone: float | None
+    ttft: float | None
+    ttft_burst: float | None
     requests_per_s: float
 
 
@@ -72,6 +73,8 @@ def prompt_seconds(step: Step, load: Requests) -> float:
 def pace(step: Step, load: Requests) -> Pace:
     """What a steady load of that shape sees."""
     decode = step_seconds(step, load.together, load.together * load.context)
+    if not step.timed_prompts:
+        return Pace(decode, decode, 0.0, decode, None, None, None, load.sequences / (load.output * decode))
     alone = prompt_seconds(step, load)
     return {"mixed": riding, "apart": apart, "static": static}[load.style](step, load, decode, alone)
 

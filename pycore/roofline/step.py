@@ -13,14 +13,15 @@ import functools
 import math
 from typing import NamedTuple
 
+from pycore.errors import NotKnown
 from pycore.nouns import Accelerator, Format, Model, Parallel
-from pycore.roofline.efficiency import Fit, arithmetic, choose, rate
+from pycore.roofline.efficiency import Fit, arithmetic, choose, host_floor, rate, streamed
 from pycore.roofline.interconnect import allreduce_seconds, link, pass_on_seconds
 from pycore.roofline.work import AttentionWork, ExpertWork, Product, Work, work
 
 ACTIVATION_BYTES = {"fp8": 1.0, "fp8-block": 1.0, "int8": 1.0, "fp4": 0.5625, "fp8-fp4": 1.0}  # else 16-bit
 IDEAL = Fit(operation="ideal", generation="", compute="", engine="", launch_s=0.0, bandwidth_share=1.0, compute_share=1.0,
-            blend=0.0, extra=0.0, rows=0, median_error_pct=0.0, p90_error_pct=0.0, low=1.0, high=1.0, source="definition")
+            blend=0.0, extra=0.0, rows=0, median_error_pct=0.0, p90_error_pct=0.0, low=1.0, high=1.0, cards=(), source="definition")
 
 
 class Parts(NamedTuple):
@@ -83,7 +84,9 @@ class Step(NamedTuple):
     passes: tuple[int, float, float]  # pipeline sends: count, launch, seconds per token
     elementwise: tuple[float, float]  # launch, seconds per token
     sampling: tuple[float, float]  # launch, seconds per sequence
+    floor: float  # least seconds of a step: the host's part where it is the slower one
     pipeline: int
+    timed_prompts: bool  # whether the card's dense rate is known: else only decoding can be told, as bound by reading
     calibrated: bool
 
 
@@ -108,14 +111,14 @@ def build(load: Work, weights: Format, keys: Format, accelerator: Accelerator, e
 
     def product(item: Product) -> ProductTime:
         compute = "bf16" if item.sixteen_bit else arithmetic(weights, accelerator)
-        return product_time(item, compute, pick("product", compute), accelerator)
+        return product_time(item, compute, pick("product", compute), accelerator, engine)
 
     cached = "kv8" if keys.bits_per_weight <= 9 else "kv16"
     experts = None
     if load.experts:
         compute = arithmetic(weights, accelerator, "experts")
-        experts = expert_time(load.experts, compute, pick("experts", compute), accelerator)
-    attention = tuple(attention_time(group, pick("decode", cached), pick("prefill", cached), accelerator)
+        experts = expert_time(load.experts, compute, pick("experts", compute), accelerator, engine)
+    attention = tuple(attention_time(group, pick("decode", cached), pick("prefill", cached), accelerator, engine)
                       for group in load.attention)
     small, sampling = pick("elementwise", "bf16"), pick("sampling", "bf16")
     return Step(
@@ -125,38 +128,58 @@ def build(load: Work, weights: Format, keys: Format, accelerator: Accelerator, e
         elementwise=(0.0, 0.0) if ideal else (
             load.elementwise * small.launch_s,
             load.elementwise_bytes / (accelerator.bandwidth_bytes_per_s * small.bandwidth_share)),
-        sampling=(0.0, 0.0) if ideal else (sampling.launch_s, sampling.extra * 1e-9),
-        pipeline=load.pipeline,
+        sampling=(0.0, 0.0) if ideal or streamed(accelerator, engine) else (sampling.launch_s, sampling.extra * 1e-9),
+        floor=0.0 if ideal else load.layers * host_floor(engine, arithmetic(weights, accelerator)), pipeline=load.pipeline,
+        timed_prompts=known_rate(accelerator, "bf16", engine) < math.inf,
         calibrated=all(fit.calibrated for fit in used if fit.operation not in ("elementwise", "sampling")))
 
 
-def product_time(item: Product, compute: str, fit: Fit, accelerator: Accelerator) -> ProductTime:
+def known_rate(accelerator: Accelerator, compute: str, engine: str) -> float:
+    """Dense FLOP/s, infinite where no source gave one: arithmetic then never bounds, which suits decoding of few sequences."""
+    try:
+        return rate(accelerator, compute, engine)
+    except NotKnown:
+        return math.inf
+
+
+def product_time(item: Product, compute: str, fit: Fit, accelerator: Accelerator, engine: str) -> ProductTime:
     """Seconds of a product, per step and per token."""
     bandwidth = accelerator.bandwidth_bytes_per_s * fit.bandwidth_share
     moved = item.columns * ACTIVATION_BYTES.get(compute, 2.0) + 2.0 * item.rows
-    return ProductTime(read_fixed=item.count * item.weight_bytes / bandwidth, read_token=item.count * moved / bandwidth,
-                       work_token=2.0 * item.count * item.rows * item.columns / (rate(accelerator, compute) * fit.compute_share),
+    flop = 2.0 * item.count * item.rows * item.columns
+    return ProductTime(read_fixed=item.count * item.weight_bytes / bandwidth + unpacking(flop, fit, accelerator),
+                       read_token=item.count * moved / bandwidth,
+                       work_token=flop / (known_rate(accelerator, compute, engine) * fit.compute_share),
                        blend=fit.blend, launch=item.count * fit.launch_s)
 
 
-def expert_time(item: ExpertWork, compute: str, fit: Fit, accelerator: Accelerator) -> ExpertTime:
+def unpacking(flop: float, fit: Fit, accelerator: Accelerator) -> float:
+    """Seconds that llama.cpp's vector kernels take to unpack and multiply so many weights, once a step."""
+    if fit.engine != "llama.cpp" or not fit.extra or not accelerator.fp32_flops:
+        return 0.0
+    return flop / (accelerator.fp32_flops * fit.extra)
+
+
+def expert_time(item: ExpertWork, compute: str, fit: Fit, accelerator: Accelerator, engine: str) -> ExpertTime:
     """Seconds of the mixture layers."""
     bandwidth = accelerator.bandwidth_bytes_per_s * fit.bandwidth_share
     routed = item.chosen * item.share * item.layers  # routed copies of one token of this replica, all layers
     flop = 2.0 * item.matrices * item.hidden * item.inner
+    passes = 1.0 if fit.engine == "llama.cpp" else fit.extra
     return ExpertTime(missed=1.0 - item.chosen / item.count, gathered=item.gathered,
-                      read_all=item.layers * item.held * item.expert_bytes / bandwidth,
-                      read_token=routed * fit.extra * 2.0 * item.hidden / bandwidth,
-                      work_token=routed * flop / (rate(accelerator, compute) * fit.compute_share),
-                      launch=item.layers * fit.launch_s)
+                      read_all=item.layers * item.held * item.expert_bytes / bandwidth
+                      + unpacking(item.layers * item.held * flop, fit, accelerator),
+                      read_token=routed * passes * 2.0 * item.hidden / bandwidth,
+                      work_token=routed * flop / (known_rate(accelerator, compute, engine) * fit.compute_share),
+                      launch=item.layers * fit.launch_s * (3 if fit.engine == "llama.cpp" else 1))
 
 
-def attention_time(group: AttentionWork, decode: Fit, prefill: Fit, accelerator: Accelerator) -> AttentionTime:
+def attention_time(group: AttentionWork, decode: Fit, prefill: Fit, accelerator: Accelerator, engine: str) -> AttentionTime:
     """Seconds of one attention group. Decoding with a latent (MLA) can be bound by arithmetic: its work runs at the share
     that prompts reach, no MLA kernel being in the tables."""
     bandwidth = accelerator.bandwidth_bytes_per_s
     read, prompt = bandwidth * decode.bandwidth_share, bandwidth * prefill.bandwidth_share
-    flops = rate(accelerator, "bf16") * prefill.compute_share
+    flops = known_rate(accelerator, "bf16", engine) * prefill.compute_share
     width, prompt_width = group.score_dim + group.value_dim, group.prompt_score_dim + group.prompt_value_dim
     layers, linear = group.layers, group.kind == "linear"
     return AttentionTime(
@@ -260,9 +283,12 @@ def step_parts(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, 
         read, rest = expert_split(step.experts, tokens)
         weights, compute, launches = weights + read, compute + rest, launches + step.experts.launch
     cache, attended, started = attention_parts(step, decoding, cached, chunks)
-    return Parts(weights, cache, compute + attended, communication(step, tokens),
-                 launches + started + step.elementwise[0] + step.elementwise[1] * tokens + step.sampling[0]
-                 + step.sampling[1] * rows)
+    talk, compute = communication(step, tokens), compute + attended
+    overhead = (launches + started + step.elementwise[0] + step.elementwise[1] * tokens + step.sampling[0]
+                + step.sampling[1] * rows)
+    if step.floor:
+        overhead = max(overhead, step.floor - weights - cache - compute - talk)
+    return Parts(weights, cache, compute, talk, overhead)
 
 
 def attention_parts(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, int, int], ...],

@@ -13,6 +13,9 @@ kernel, per card generation, number format and engine (shares are of the datashe
     allreduce  launch + min(one shot, extra + two shots): a one-shot exchange sends the message to every peer
                ((n - 1) x message), a two-shot one moves 2 (n - 1) / n x message as a ring does and syncs once more
     elementwise  launch + bytes / (share x bandwidth)
+    stream     as product, decode and prefill, from reports of whole llama.cpp runs; launch is that of one kernel, extra the
+               share of the fp32 rate at which weights are unpacked (empty: not told apart from reading)
+    host       launch x layers, the least a step takes
 """
 
 import argparse
@@ -20,7 +23,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from runtime.measure.fitting import Residuals, fit
+from runtime.measure import single_stream
+from runtime.measure.fitting import Residuals, fit, residuals
 from runtime.measure.kernels import GENERATIONS, Card, cards, column, grouped, rows
 from runtime.measure.tables import csv_text, settle
 
@@ -247,11 +251,32 @@ def sampling(facts: Path) -> Iterator[Row]:
                   extra=p[1], residuals=rest, systems=(system,), source=SIMULATOR)
 
 
+def streams(facts: Path) -> Iterator[Row]:
+    """llama.cpp, one stream: launch per kernel, share of the bandwidth, share of the rate while a prompt is read."""
+    for name, found in single_stream.fits(facts):
+        for kind, share in found.shares.items():
+            prompt = found.prompts.get(kind) or min(found.prompts.values())
+            yield Row(operation="stream", generation=name, compute=kind, engine="llama.cpp", launch_us=found.launch_us,
+                      bandwidth_share=share, compute_share=prompt, extra=found.unpack.get(kind), residuals=found.residuals, systems=found.cards,
+                      source="speed_reports (data/validation/single_stream.csv)")
+
+
+def hosts(facts: Path) -> Iterator[Row]:
+    """transformers' generate: the host's time a layer, which the device has to wait for."""
+    import numpy
+
+    for kind, seconds in sorted(single_stream.host_reports(facts).items()):
+        middle = float(f"{numpy.median(seconds) / MICRO:.3g}")
+        rest = residuals(numpy.full(len(seconds), middle * MICRO), numpy.array(seconds))
+        yield Row(operation="host", generation="any", compute=kind, engine="transformers", launch_us=middle,
+                  residuals=rest, systems=("H20",), source="QwenLM/Qwen3 speed page @7a2f61ff")
+
+
 def table_rows(facts: Path) -> list[Row]:
     """Every fit, in the order of the file."""
     table = cards(facts)
     return [*products(facts, table), *experts(facts, table), *decode(facts, table), *prefill(facts, table),
-            *allreduce(facts, table), *elementwise(facts, table), *sampling(facts)]
+            *allreduce(facts, table), *elementwise(facts, table), *sampling(facts), *streams(facts), *hosts(facts)]
 
 
 def main(arguments: list[str] | None = None) -> int:
