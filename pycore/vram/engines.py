@@ -1,10 +1,12 @@
 """Engines as data: what each does with memory. One table, each value with its source.
 
-Profiles, not versions: "vllm" is what 0.21 and later do, "vllm-0.20" what 0.17 to 0.20 do (0.16 and before sort the
-whole vocabulary to sample, which costs 38 bytes a logit instead of 14: `overheads.SORTING_LOGIT_BYTES`).
+Profiles, not versions: "vllm" is what 0.21 and later do, "vllm-0.20" what 0.17 to 0.20 do. `SORTING` is vLLM until 0.16,
+which sorted the whole vocabulary to sample; it is not offered, but the logs of its time are read with it.
+A logit costs 14 bytes when sampling: 2 as computed, 4 in fp32, 4 for its probability, 4 for noise; 38 when sorted
+(vllm#32558 measured 12 against 40 for the sampler alone; the switch came with 0.17, vllm#33538).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pycore.errors import InputError
 from pycore.nouns import Parallel
@@ -35,6 +37,7 @@ class Engine:
     head_copy: bool  # a tied head is stored a second time
     padded_vocabulary: int  # rows of embedding and head are padded to a multiple of this
     convolution_bytes: int  # per element of a linear layer's convolution tail
+    logit_bytes: int  # per sequence and vocabulary entry when sampling
     keys: tuple[str, ...]  # KV formats it can store keys in
     values_apart: bool  # values may have a format of their own
     weight_families: tuple[str, ...]
@@ -44,7 +47,9 @@ class Engine:
 
 SAFETENSORS = ("16/32-bit", "GPTQ/AWQ", "bitsandbytes", "FP8", "OCP MX", "NVFP4", "INT8", "2:4 sparsity", "HQQ",
                "BitNet b1.58")
-GGUF = ("GGUF tensor type", "GGUF file mix", "16/32-bit", "BitNet b1.58")
+NO_ENGINE = frozenset(("mlx-4bit-g64", "mlx-8bit-g64", "bitnet-tl2", "bitnet-theory", "ik-iq1-bn", "ik-iq2-bn"))
+"""Formats that none of these engines reads (mlx-lm, bitnet.cpp, ik_llama.cpp do, or nobody): sized as PyTorch would."""
+GGUF = ("GGUF tensor type", "GGUF file mix", "16/32-bit")
 VLLM_SOURCES = (
     ("memory_rule", "vllm v1/worker/gpu_worker.py: requested_memory = total memory x gpu_memory_utilization"),
     ("page_tokens", "vllm config/cache.py DEFAULT_BLOCK_SIZE = 16"),
@@ -56,21 +61,21 @@ VLLM_SOURCES = (
 ENGINES = {engine.id: engine for engine in (
     Engine(id="vllm", name="vLLM (from 0.21)", memory_rule="total", memory_fraction=0.92, graphs=True, graphs_inside=True,
            page_tokens=16, hybrid="by window", split="tensor", embedding_on_host=False, head_copy=False,
-           padded_vocabulary=64, convolution_bytes=2, keys=("fp16", "bf16", "fp8", "int8"), values_apart=False,
+           padded_vocabulary=64, convolution_bytes=2, logit_bytes=14, keys=("fp16", "bf16", "fp8", "int8"), values_apart=False,
            weight_families=SAFETENSORS, loads_vision=True, sources=VLLM_SOURCES + (
                ("memory_fraction", "docs.vllm.ai/en/stable/cli/serve: --gpu-memory-utilization default 0.92"),
                ("graphs_inside", "vllm#30515: CUDA graph memory is profiled by default from 0.21"),
                ("hybrid", "vllm#43308; v1/core/kv_cache_utils.py: tokens = concurrency x max_model_len"))),
     Engine(id="vllm-0.20", name="vLLM (0.17 to 0.20)", memory_rule="total", memory_fraction=0.9, graphs=True,
            graphs_inside=False, page_tokens=16, hybrid="as full", split="tensor", embedding_on_host=False,
-           head_copy=False, padded_vocabulary=64, convolution_bytes=2, keys=("fp16", "bf16", "fp8"), values_apart=False,
+           head_copy=False, padded_vocabulary=64, convolution_bytes=2, logit_bytes=14, keys=("fp16", "bf16", "fp8"), values_apart=False,
            weight_families=SAFETENSORS, loads_vision=True, sources=VLLM_SOURCES + (
                ("memory_fraction", "docs.vllm.ai/en/v0.6.4 engine arguments: default 0.9"),
                ("graphs_inside", "vllm#30515, vllm#11251: before 0.21 graphs come on top of the fraction"),
                ("hybrid", "vram_reports v008, v009, v010: tokens = blocks // groups x block size"))),
     Engine(id="sglang", name="SGLang", memory_rule="static", memory_fraction=0.0, graphs=True, graphs_inside=False,
            page_tokens=1, hybrid="pools", split="tensor", embedding_on_host=False, head_copy=False,
-           padded_vocabulary=64, convolution_bytes=2, keys=("fp16", "bf16", "fp8"), values_apart=False,
+           padded_vocabulary=64, convolution_bytes=2, logit_bytes=14, keys=("fp16", "bf16", "fp8"), values_apart=False,
            weight_families=SAFETENSORS, loads_vision=True, sources=(
                ("memory_rule", "sglang model_runner profile_max_num_token: free after load - free before x (1 - fraction)"),
                ("memory_fraction", "sglang server_args._handle_gpu_memory_settings: computed from the card and the chunk"),
@@ -79,7 +84,7 @@ ENGINES = {engine.id: engine for engine in (
                ("keys", "docs.sglang.io server arguments: --kv-cache-dtype auto, bfloat16, fp8_e5m2, fp8_e4m3"))),
     Engine(id="llama.cpp", name="llama.cpp (llama-server)", memory_rule="whole", memory_fraction=0.0, graphs=False,
            graphs_inside=False, page_tokens=256, hybrid="cells", split="layer", embedding_on_host=True, head_copy=True,
-           padded_vocabulary=1, convolution_bytes=4, keys=("fp16", "bf16", "q8_0", "q4_0", "iq4_nl"), values_apart=True,
+           padded_vocabulary=1, convolution_bytes=4, logit_bytes=4, keys=("fp16", "bf16", "q8_0", "q4_0", "iq4_nl"), values_apart=True,
            weight_families=GGUF, loads_vision=False, sources=(
                ("memory_rule", "llama.cpp allocates what the arguments ask for; there is no memory fraction"),
                ("page_tokens", "llama.cpp llama-kv-cache: cells padded to 256; ollama#16480 log (vram_reports v053)"),
@@ -89,12 +94,14 @@ ENGINES = {engine.id: engine for engine in (
                ("keys", "llama-server manual: --cache-type-k f32, f16, bf16, q8_0, q4_0, q4_1, iq4_nl, q5_0, q5_1"))),
     Engine(id="transformers", name="transformers", memory_rule="whole", memory_fraction=0.0, graphs=False,
            graphs_inside=False, page_tokens=1, hybrid="exact", split="layer", embedding_on_host=False, head_copy=False,
-           padded_vocabulary=1, convolution_bytes=2, keys=("fp16", "bf16"), values_apart=False,
+           padded_vocabulary=1, convolution_bytes=2, logit_bytes=14, keys=("fp16", "bf16"), values_apart=False,
            weight_families=SAFETENSORS, loads_vision=False, sources=(
                ("memory_rule", "PyTorch's caching allocator takes what generate() asks for"),
                ("hybrid", "transformers cache_utils: sliding layers keep their window, other layers every token"),
                ("split", "device_map='auto' puts whole layers on each device"))),
 )}
+
+SORTING = replace(ENGINES["vllm-0.20"], id="vllm-0.16", name="vLLM (until 0.16)", logit_bytes=38)
 
 
 def engine(name: str) -> Engine:

@@ -43,10 +43,24 @@ def token_bytes(group: AttentionGroup, keys: Format, values: Format, tensor: int
     if group.kind == "linear":
         return 0
     if group.kind == "latent":
-        return -(-row_bytes(group.latent_rank + group.rope_dim + group.indexer_dim, keys) // shards)
+        return -(-latent_bytes(group, keys) // shards)
     heads = kv_heads_per_device(group.kv_heads, tensor)
     return (row_bytes(heads * group.key_dim, keys) + scale_bytes(heads, keys)
             + row_bytes(heads * group.value_dim, values) + scale_bytes(heads, values))
+
+
+def latent_bytes(group: AttentionGroup, keys: Format) -> int:
+    """Bytes of one token's latent. Sparse attention (DeepSeek V3.2) adds the indexer's key, always 8-bit with one fp32
+    scale per 128; with an fp8 cache it keeps the rotary part in 16-bit and one fp32 scale per 128: 656 bytes.
+
+    Source: vllm v1/kv_cache_interface.py (fp8_ds_mla) and models/deepseek_v2.py (DeepseekV32IndexerCache).
+    """
+    if not group.indexer_dim:
+        return row_bytes(group.latent_rank + group.rope_dim, keys)
+    indexer = group.indexer_dim + 4 * -(-group.indexer_dim // 128)
+    if keys.id == "kv-fp8":
+        return group.latent_rank + 4 * -(-group.latent_rank // 128) + 2 * group.rope_dim + indexer
+    return row_bytes(group.latent_rank + group.rope_dim, keys) + indexer
 
 
 def state_bytes(group: AttentionGroup, tensor: int = 1, convolution_bytes: int = CONVOLUTION_BYTES,

@@ -12,8 +12,6 @@ from pycore.nouns import Accelerator, AttentionGroup, Model
 from pycore.units import GIB, MIB
 from pycore.vram.engines import Engine
 
-LOGIT_BYTES = 14  # a logit when sampling: 2 as computed + 4 in fp32 + 4 probability + 4 noise (vLLM from 0.17)
-SORTING_LOGIT_BYTES = 38  # until 0.16, which sorted the vocabulary (vllm#32558 measured 40 for the sort-based sampler)
 SCRATCH_BYTES = 4 * 132  # a vocabulary entry: one fp32 row for each of an H100's 132 multiprocessors (vllm#33538)
 WORKSPACE_BYTES = 45_000_000  # cuBLAS workspace (32 MiB) and small buffers: the fit's constant
 ACTIVATION_LOW, ACTIVATION_HIGH = 0.84, 1.07  # residuals of the 24 runs, both ends

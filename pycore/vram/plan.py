@@ -10,11 +10,11 @@ from pycore.ledger import Term, fact, term, total
 from pycore.nouns import Accelerator, Deployment
 from pycore.units import GIB, MIB
 from pycore.vram import overheads
-from pycore.vram.engines import Engine, engine, sglang_fraction, sglang_step, spread, tokens_a_step
+from pycore.vram.engines import NO_ENGINE, Engine, engine, sglang_fraction, sglang_step, spread, tokens_a_step
 from pycore.vram.kv import minimum, per_token
 from pycore.vram.reservation import Reservation, reserve, reserved
 from pycore.vram.stages import group_layers, split
-from pycore.vram.weights import host_bytes, mtp_bytes, weights
+from pycore.vram.weights import host_bytes, mtp_bytes, placed_bytes, weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,11 +120,11 @@ def memory(deployment: Deployment) -> MemoryPlan:
 
 
 def distinct_stages(deployment: Deployment, profile: Engine, count: int) -> list[int]:
-    """Stages worth looking at: the first, the last, and one of each make-up between."""
+    """Stages worth looking at: one of each make-up."""
     seen, kept = set(), []
     for index, stage in enumerate(split(deployment.model, profile, count)):
-        key = (index == 0, index == count - 1, tuple(group_layers(deployment.model, stage).values()),
-               sum(deployment.model.holds_experts(layer) for layer in stage))
+        key = (index == count - 1, tuple(group_layers(deployment.model, stage).values()),
+               placed_bytes(deployment.model, deployment.weights, profile, deployment.parallel, index))
         if key not in seen:
             seen.add(key)
             kept.append(index)
@@ -185,7 +185,7 @@ def activation_term(deployment: Deployment, profile: Engine, tensor: int, batch:
                                     hidden=model.hidden_size, inner=wide.inner)
     formula = overheads.profiled_peak if profile.memory_rule == "total" else overheads.static_peak
     return formula(tokens=batch, sequences=sequences, vocabulary=model.vocabulary, hidden=model.hidden_size,
-                   inner=wide.inner, expert=wide.expert, per_token=wide.per_token, logit_bytes=overheads.LOGIT_BYTES)
+                   inner=wide.inner, expert=wide.expert, per_token=wide.per_token, logit_bytes=profile.logit_bytes)
 
 
 def graph_term(profile: Engine, layers: int, sequences: int, tensor: int, usable: int) -> Term:
@@ -236,6 +236,11 @@ def notes(deployment: Deployment, profile: Engine, usable: Term, visible: int, f
     found = []
     if not starts(profile, visible, fraction, context, deployment.used_bytes):
         found.append(f"{profile.name} refuses to start: {fraction:g} of the device is more than is free on it.")
+    if deployment.weights.id in NO_ENGINE:
+        found.append(f"None of these engines reads {deployment.weights.name}; the rows are what its tensors would take.")
+    if deployment.context > deployment.model.max_context:
+        found.append(f"{deployment.context:,} tokens are more than the {deployment.model.max_context:,} that "
+                     f"{deployment.model.name} was made for.")
     if usable.basis == "datasheet":
         found.append("No source gave the driver's memory figure for this device; the box figure is used.")
     if profile.split == "layer" and deployment.parallel.tensor > 1:

@@ -26,6 +26,12 @@ class StageNumbers:
     stage: range
     layers: int
     last: bool
+    held: tuple[int, ...]  # layers of each attention group
+
+    def covers(self, other: "StageNumbers") -> bool:
+        """Whether this stage needs at least as much as the other under every load, so that the other can be left out."""
+        return (self.weights >= other.weights and self.layers >= other.layers and self.last >= other.last
+                and all(own >= its for own, its in zip(self.held, other.held)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +67,13 @@ def prepare(model: Model, weights: Format, keys: Format, values: Format, engine:
     """Everything that a matrix row keeps while cards and loads change."""
     profile = profile_of(engine)
     tensor, count = spread(profile, parallel)
-    stages, seen = [], set()
+    stages: list[StageNumbers] = []
     for index, stage in enumerate(split(model, profile, count)):
         size = placed_bytes(model, weights, profile, parallel, index)
-        key = (size, index == count - 1, tuple(group_layers(model, stage).values()))
-        if key not in seen:
-            seen.add(key)
-            stages.append(StageNumbers(weights=size, stage=stage, layers=len(stage), last=index == count - 1))
+        numbers = StageNumbers(weights=size, stage=stage, layers=len(stage), last=index == count - 1,
+                               held=tuple(group_layers(model, stage).values()))
+        if not any(other.covers(numbers) for other in stages):
+            stages = [other for other in stages if not numbers.covers(other)] + [numbers]
     wide = overheads.widths(model, tensor, parallel.expert, workspace=weights.id != "mxfp4")
     return PreparedMemory(model=model, engine=profile, keys=keys, values=values, parallel=parallel, tensor=tensor,
                           count=count, stages=tuple(stages), widths=wide, reservations={})
@@ -97,7 +103,7 @@ def activations(prepared: PreparedMemory, batch: int, sequences: int) -> int:
     if prepared.engine.id == "transformers":
         return overheads.eager_bytes(batch, sequences, model.vocabulary, model.hidden_size, wide.inner)
     return overheads.peak_bytes(batch, sequences, model.vocabulary, model.hidden_size, wide.inner, wide.expert,
-                                wide.per_token, overheads.LOGIT_BYTES)
+                                wide.per_token, prepared.engine.logit_bytes)
 
 
 def graph_bytes(prepared: PreparedMemory, layers: int, sequences: int, usable: int) -> int:

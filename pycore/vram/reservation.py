@@ -36,8 +36,10 @@ class Share:
 
     def units(self, context: int) -> int:
         """Units that one sequence of `context` tokens takes."""
-        pages = -(-min(context, self.cap) // self.step) + self.extra if self.step else 0
-        return self.repeat * (self.fixed + pages)
+        if not self.step:
+            return self.repeat * self.fixed
+        kept = context if context < self.cap else self.cap
+        return self.repeat * (self.fixed + self.extra - -kept // self.step)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,10 @@ class Reservation:
 
     def sequence_bytes(self, context: int) -> int:
         """Bytes that one sequence of `context` tokens reserves."""
-        return sum(share.unit_bytes * share.units(context) for share in self.shares)
+        size = 0
+        for share in self.shares:
+            size += share.unit_bytes * share.units(context)
+        return size
 
     def sequence_blocks(self, context: int) -> int:
         """Blocks that one sequence takes; meaningful where all shares use the same block (vLLM)."""

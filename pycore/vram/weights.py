@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pycore.ledger import Term, fact, term, total
-from pycore.nouns import Format, Model, Parallel
+from pycore.nouns import AttentionGroup, Format, Model, Parallel
 from pycore.vram import gguf_mix
 from pycore.vram.engines import Engine, spread
 from pycore.vram.kv import kv_heads_per_device
@@ -54,7 +54,7 @@ def device_shape(model: Model, matrix: Matrix, tensor: int) -> tuple[int, int]:
     if tensor == 1 or matrix.component == "router":
         return rows, columns
     if role in ("k", "v"):
-        kv_heads = model.group_of(matrix.layers[0]).kv_heads
+        kv_heads = group_of(model, matrix).kv_heads
         return rows * kv_heads_per_device(kv_heads, tensor) // kv_heads, columns
     if role in BY_ROWS or role == "shared_gate":
         return -(-rows // tensor), columns
@@ -63,11 +63,17 @@ def device_shape(model: Model, matrix: Matrix, tensor: int) -> tuple[int, int]:
     return (bias_rows(model, matrix, tensor), columns) if matrix.component == "biases" else (rows, columns)
 
 
+def group_of(model: Model, matrix: Matrix) -> AttentionGroup:
+    """The attention group a matrix belongs to; MTP layers count from 0 again and repeat the model's attention."""
+    group = model.group_of(matrix.layers[0])
+    return group if group.kind != "linear" else next(group for group in model.groups if group.kind != "linear")
+
+
 def bias_rows(model: Model, matrix: Matrix, tensor: int) -> int:
     """Biases follow their matrix: those of outputs cut by rows are cut, those of row-parallel outputs are kept whole."""
     if matrix.role in ("mlp_bias", "expert_bias"):
         return -(-(matrix.rows - model.hidden_size) // tensor) + model.hidden_size
-    group = model.group_of(matrix.layers[0])
+    group = group_of(model, matrix)
     if matrix.role != "qkv_bias" or group.kind == "latent":
         return matrix.rows
     shared = group.kv_heads * (group.key_dim + (0 if group.values_are_keys else group.value_dim))
@@ -247,7 +253,7 @@ def checkpoint_term(model: Model, weights: Format) -> Term:
     else:
         plain = Engine(id="", name="", memory_rule="whole", memory_fraction=0.0, graphs=False, graphs_inside=False,
                        page_tokens=1, hybrid="exact", split="layer", embedding_on_host=False, head_copy=False,
-                       padded_vocabulary=1, convolution_bytes=2, keys=(), values_apart=False, weight_families=(),
+                       padded_vocabulary=1, convolution_bytes=2, logit_bytes=0, keys=(), values_apart=False, weight_families=(),
                        loads_vision=False, sources=())
         size, note = placed_bytes(model, weights, plain, Parallel(), 0), ""
     return fact("Checkpoint", size, "B", basis="derived", source="sum over its matrices, pycore/vram/parameters.py", note=note)

@@ -1,0 +1,138 @@
+"""When it does not fit: the smallest change in each direction that makes it fit, each a link to a new question."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from pycore.catalog import accelerators, kv_format, weight_format
+from pycore.errors import InputError
+from pycore.layout import automatic
+from pycore.nouns import Deployment, Parallel
+from pycore.units import binary_bytes
+from pycore.vram import quick
+from pycore.vram.engines import engine
+from pycore.vram.validity import faults, loads
+
+FORMATS = ("fp8-tensor", "int8-channel", "awq-int4-g128", "nvfp4", "mxfp4", "gguf-file-q8_0", "gguf-file-q6_k",
+           "gguf-file-q5_k_m", "gguf-file-q4_k_m", "gguf-file-iq4_xs", "gguf-file-q3_k_m", "gguf-file-iq3_xxs",
+           "gguf-file-iq2_m")
+CACHES = ("fp8", "int8", "q8_0", "iq4_nl", "q4_0")
+SERVERS = (1, 2, 4, 8, 16, 24, 32, 48, 64)  # device counts that machines come in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """One way out. `changes` are fields of the question with their new values; `cost` says in words what is given up."""
+
+    text: str
+    changes: dict[str, str | int]
+    total_bytes: int  # per device, afterwards
+    cost: str
+
+
+def remedies(deployment: Deployment) -> tuple[Remedy, ...]:
+    """The smallest change that fits, one per direction; () where the deployment fits as it is."""
+    if measured(deployment).fits:
+        return ()
+    ways = (shorter, fewer, smaller_cache, smaller_weights, more_devices, larger_device)
+    return tuple(remedy for way in ways for remedy in way(deployment))
+
+
+def measured(deployment: Deployment) -> quick.QuickMemory:
+    """The quick answer of a deployment."""
+    prepared = quick.prepare(deployment.model, deployment.weights, deployment.keys, deployment.values, deployment.engine,
+                             deployment.parallel)
+    return quick.memory(prepared, deployment.accelerator, deployment.context, deployment.sequences, **arguments(deployment))
+
+
+def arguments(deployment: Deployment) -> dict:
+    """What every quick question of this deployment shares."""
+    return dict(fraction=deployment.memory_fraction, batched=deployment.max_batched_tokens, used=deployment.used_bytes,
+                prompt=deployment.prompt)
+
+
+def shorter(deployment: Deployment) -> Iterator[Remedy]:
+    """The longest context at which the asked sequences fit."""
+    prepared = quick.prepare(deployment.model, deployment.weights, deployment.keys, deployment.values, deployment.engine,
+                             deployment.parallel)
+    context = quick.longest_context(prepared, deployment.accelerator, deployment.sequences, deployment.context - 1,
+                                    **arguments(deployment))
+    if context:
+        after = measured(replace(deployment, context=context, prompt=min(deployment.prompt, context)))
+        yield Remedy(text=f"{context:,} tokens of context instead of {deployment.context:,}", changes={"context": context},
+                     total_bytes=after.total_bytes, cost=f"{1 - context / deployment.context:.0%} less context")
+
+
+def fewer(deployment: Deployment) -> Iterator[Remedy]:
+    """The most sequences at the asked context."""
+    after = measured(deployment).max_sequences
+    if after:
+        left = measured(replace(deployment, sequences=after))
+        yield Remedy(text=f"{after:,} sequences instead of {deployment.sequences:,}", changes={"sequences": after},
+                     total_bytes=left.total_bytes, cost=f"{1 - after / deployment.sequences:.0%} fewer at a time")
+
+
+def smaller_cache(deployment: Deployment) -> Iterator[Remedy]:
+    """The widest smaller cache format of the engine that fits."""
+    profile, now = engine(deployment.engine), deployment.keys.bits_per_weight
+    for name in CACHES:
+        form = kv_format(name)
+        if name not in profile.keys or form.bits_per_weight >= now:
+            continue
+        after = measured(replace(deployment, keys=form, values=form))
+        if after.fits:
+            yield Remedy(text=f"KV cache in {name}", changes={"kv_dtype": name, "v_dtype": "same"},
+                         total_bytes=after.total_bytes, cost=f"{form.bits_per_weight:g} bits a cached number instead of {now:g}")
+            return
+
+
+def smaller_weights(deployment: Deployment) -> Iterator[Remedy]:
+    """The widest smaller weight format that the engine loads and that fits."""
+    now = measured(deployment).weights_bytes
+    profile = engine(deployment.engine)
+    for identity in FORMATS:
+        form = weight_format(identity)
+        if not loads(profile, form.id, form.family) or form.id == deployment.weights.id:
+            continue
+        changed = replace(deployment, weights=form)
+        after = measured(changed)
+        if after.weights_bytes < now and after.fits and not faults(changed):
+            quality = f", {form.perplexity_delta:+.3g} perplexity on Llama-3-8B" if form.perplexity_delta else ""
+            yield Remedy(text=f"weights in {form.name}", changes={"quant": form.id}, total_bytes=after.total_bytes,
+                         cost=f"{form.bits_per_weight:.3g} bits a weight instead of {deployment.weights.bits_per_weight:.3g}{quality}")
+            return
+
+
+def more_devices(deployment: Deployment) -> Iterator[Remedy]:
+    """The fewest devices of the same kind for one replica that fit, split as the engine would by itself."""
+    parallel = deployment.parallel
+    for devices in SERVERS:
+        if devices <= parallel.tensor * parallel.pipeline:
+            continue
+        try:
+            tensor, pipeline = automatic(deployment.model, devices)
+        except InputError:
+            continue
+        changed = replace(deployment, parallel=Parallel(tensor=tensor, pipeline=pipeline, data=parallel.data,
+                                                        expert=parallel.expert))
+        if faults(changed):
+            continue
+        after = measured(changed)
+        if after.fits:
+            count = devices * parallel.data
+            yield Remedy(text=f"{count} × {deployment.accelerator.name}",
+                         changes={"count": count, "tp": tensor, "pp": pipeline}, total_bytes=after.total_bytes,
+                         cost=f"{devices - parallel.tensor * parallel.pipeline} more for each replica")
+            return
+
+
+def larger_device(deployment: Deployment) -> Iterator[Remedy]:
+    """The smallest larger device of the same maker that fits, of the same segment where there is one."""
+    own = quick.card_bytes(deployment.accelerator)[0]
+    larger = [card for card in accelerators() if card.vendor == deployment.accelerator.vendor and quick.card_bytes(card)[0] > own]
+    larger.sort(key=lambda card: (card.segment != deployment.accelerator.segment, quick.card_bytes(card)[0], card.id))
+    for card in larger:
+        after = measured(replace(deployment, accelerator=card))
+        if after.fits:
+            yield Remedy(text=f"{card.name} instead", changes={"gpu": card.id}, total_bytes=after.total_bytes,
+                         cost=f"a device of {binary_bytes(after.usable_bytes)}")
+            return
