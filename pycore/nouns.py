@@ -123,7 +123,6 @@ class Model:
     stored_format: str = ""  # catalogue id of the number format the checkpoint is stored in, where it is not plain
     published_parameters: int | None = None
     vision_parameters: int = 0
-    mtp_parameters: int = 0
     mtp_layers: int = 0  # multi-token-prediction layers stored beside the model, loaded only to speculate
     mtp_own_embeddings: bool = False  # each of them stores its own copy of embedding and head
     source: str = ""

@@ -15,6 +15,7 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 def parse(text: str) -> dict:
     """The object in the text. Raises ConfigError with line and column."""
+    text = text.removeprefix("\ufeff")  # a byte order mark, as some editors write
     refuse_depth(text)
     try:
         config = json.loads(text, object_pairs_hook=without_repeats)

@@ -258,6 +258,6 @@ def parameters(model: Model) -> Parameters:
         roles[matrix.role] = roles.get(matrix.role, 0) + matrix.total
         if matrix.role.startswith("expert_"):
             idle += matrix.total // matrix.each * (matrix.each - model.experts.per_token)
-    mtp = sum(matrix.total for matrix in mtp_matrices(model)) or model.mtp_parameters
+    mtp = sum(matrix.total for matrix in mtp_matrices(model))
     return Parameters(**components, mtp=mtp, vision=model.vision_parameters,
                       active=sum(components.values()) - idle, roles=tuple(roles.items()))

@@ -9,8 +9,11 @@ from collections.abc import Iterable, Iterator
 COLUMNS = ("id", "name", "family", "scope", "bits_per_weight", "block_elements", "block_bytes", "row_bytes",
            "column_bytes", "matrix_bytes", "compute", "formula", "perplexity_delta", "kl_divergence", "source", "note")
 
-SCOPES = {"GGUF tensor type": "tensor", "GGUF file mix": "mix", "KV cache": "kv"}
+SCOPES = {"GGUF tensor type": "tensor", "GGUF file mix": "mix", "KV cache": "kv", "MLX": "all"}
 """Everything else quantises linear weights only: embeddings, head and norms stay 16-bit (facts' `applies_to`)."""
+
+MLX_NOTE = ("mlx-lm quantises embedding and head too: only so do bf16, q6 and q4 of one model (vram reports v138, v140, "
+            "v144) leave the same memory beside their weights")
 
 COMPUTE = {
     "fp8-tensor": "fp8", "fp8-channel": "fp8", "fp8-block-128x128": "fp8", "mxfp8": "fp8",  # W8A8: fp8 matrix units
@@ -73,5 +76,5 @@ def rows(facts: Iterable[dict]) -> Iterator[dict]:
             "scope": SCOPES.get(fact["family"], "linear"), "bits_per_weight": fact["bits_per_weight"],
             "compute": COMPUTE.get(fact["id"], "bf16"), "formula": fact["formula"],
             "perplexity_delta": fact["llama3_8b_ppl_delta"], "kl_divergence": fact["llama3_8b_kld"],
-            "source": fact["source"], "note": fact["note"],
+            "source": fact["source"], "note": MLX_NOTE if fact["family"] == "MLX" else fact["note"],
         } | layout(fact)

@@ -172,7 +172,8 @@ def test_stored_formats(config, expected):
     ({"num_hidden_layers": True}, "num_hidden_layers: true"),
     ({"num_hidden_layers": 2.5}, "num_hidden_layers: 2.5"), ({"hidden_size": [4096]}, "hidden_size: [4096]"),
     ({"hidden_size": {"a": 1}}, 'hidden_size: {"a": 1}'), ({"hidden_size": float("nan")}, "hidden_size: NaN"),
-    ({"vocab_size": float("inf")}, "vocab_size: Infinity"), ({"num_key_value_heads": 5}, "divides the 32 attention heads"),
+    ({"vocab_size": float("inf")}, "vocab_size: Infinity"),
+    ({"num_key_value_heads": 5}, "divides the 32 attention heads"),
     ({"num_attention_heads": 31, "num_key_value_heads": 31}, "do not divide over these heads"),
     ({"tie_word_embeddings": "yes"}, "tie_word_embeddings: 'yes' is not accepted; accepted: true or false"),
     ({"layer_types": ["full_attention"] * 31}, "a list of 32 entries"),
@@ -199,7 +200,7 @@ def test_values_that_cannot_be_are_refused_with_their_field(changes, expected):
     ('{"hidden_size": ' + "9" * 5000 + "}", "too many digits"),
     ('{"a": "' + "[" * 100 + '"}', "missing: hidden_size"),
     ("{}", "an architecture without model_type is not fully described"), ('{"model_type": 7}', "without model_type"),
-    ('{"model_type": "<script>alert(1)</script>", "hidden_size": 1}', "<script>alert(1)</script> is not fully described"),
+    ('{"model_type": "<script>alert(1)</script>", "hidden_size": 1}', "<script>alert(1)</script> is not fully"),
     ('{"text_config": 5}', "is not fully described"),
 ])
 def test_text_that_is_no_config_is_refused(text, expected):
@@ -210,6 +211,7 @@ def test_text_that_is_no_config_is_refused(text, expected):
 
 def test_irrelevant_nonsense_is_left_alone():
     """Published configs hold Infinity in fields that no sizing reads."""
+    assert read_config("\ufeff" + json.dumps(LLAMA)).layers == 32
     assert read_config('{"time_step_limit": [0.0, Infinity], ' + json.dumps(LLAMA)[1:]).layers == 32
 
 
