@@ -12,8 +12,8 @@ COLUMNS = ("id", "name", "family", "scope", "bits_per_weight", "block_elements",
 SCOPES = {"GGUF tensor type": "tensor", "GGUF file mix": "mix", "KV cache": "kv", "MLX": "all"}
 """Everything else quantises linear weights only: embeddings, head and norms stay 16-bit (facts' `applies_to`)."""
 
-MLX_NOTE = ("mlx-lm quantises embedding and head too: only so do bf16, q6 and q4 of one model (vram reports v138, v140, "
-            "v144) leave the same memory beside their weights")
+MLX_NOTE = ("mlx-lm quantises embedding and head too: only so do bf16, q6 and q4 of one model (vram reports v138, "
+            "v140, v144) leave the same memory beside their weights")
 
 COMPUTE = {
     "fp8-tensor": "fp8", "fp8-channel": "fp8", "fp8-block-128x128": "fp8", "mxfp8": "fp8",  # W8A8: fp8 matrix units

@@ -50,7 +50,8 @@ FORMATS = {
     "gptq": "gptq-int4-g128", "nf4": "bnb-nf4", "mxfp4": "mxfp4", "nvfp4": "nvfp4", "q4_k_m": "gguf-file-q4_k_m",
     "Q4_K_M": "gguf-file-q4_k_m", "q4km": "gguf-file-q4_k_m", "iq4_xs": "gguf-file-iq4_xs", "bitnet": "bitnet-i2s",
     "2:4": "sparse24-fp16", "q8_0": "gguf-file-q8_0", "gguf-q8_0": "gguf-q8_0", "q4_k": "gguf-q4_k",
-    "int4": "awq-int4-g128", "fp8-block": "fp8-block-128x128", "w4a16": "w4a16-g128-sym", "f16": "gguf-file-f16", "gguf-f32": "gguf-f32",
+    "int4": "awq-int4-g128", "fp8-block": "fp8-block-128x128", "w4a16": "w4a16-g128-sym",
+    "f16": "gguf-file-f16", "gguf-f32": "gguf-f32",
 }
 KV = {"auto": 16, "fp16": 16, "bf16": 16, "fp8": 8, "int8": 8, "q8_0": 8.5, "q4_0": 4.5, "iq4_nl": 4.5}
 LOOK = {"models": catalog.model, "accelerators": catalog.accelerator, "formats": catalog.weight_format}
