@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pycore import facts
 from pycore.nouns import Accelerator
-from pycore.roofline.efficiency import generation
+from pycore.roofline.efficiency import generation, stream_class, streamed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,15 +51,15 @@ def evidence() -> tuple[Evidence, ...]:
     return tuple(found)
 
 
-FAMILY = {"vllm-0.20": "vllm", "transformers": "vllm"}
+FAMILY = {"vllm-0.20": "vllm"}
 
 
 @functools.lru_cache(maxsize=1024)
 def spread(quantity: str, engine: str, accelerator: Accelerator, calibrated: bool) -> Evidence:
     """The evidence whose quantiles make the range of a quantity: of this engine on this generation, else of this engine on
     all of them; for an uncalibrated card, of predictions made with another generation's fits."""
-    name = FAMILY.get(engine, engine)
-    own = generation(accelerator) if calibrated else "borrowed"
+    name = "llama.cpp" if streamed(accelerator, engine) else FAMILY.get(engine, engine)
+    own = "borrowed" if not calibrated else stream_class(accelerator) if name == "llama.cpp" else generation(accelerator)
     table = {(row.quantity, row.engine, row.generation): row for row in evidence()}
     for key in ((quantity, name, own), (quantity, name, "borrowed" if not calibrated else "all"), (quantity, "all", own),
                 (quantity, "all", "borrowed" if not calibrated else "all")):

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from pycore.errors import NotKnown
-from pycore.ledger import Term, fact
+from pycore.ledger import Term, add, fact
 from pycore.nouns import Deployment, Parallel
 from pycore.roofline import account, terms
-from pycore.roofline.efficiency import Fit, arithmetic, choose, rate
+from pycore.roofline.efficiency import Fit, arithmetic, choose, rate, streamed
 from pycore.roofline.evidence import Evidence, spread
+from pycore.roofline.interconnect import link
 from pycore.roofline.load import STYLES, Pace, Requests, pace
 from pycore.roofline.step import Parts, Step, prepare, step_parts, sum_parts
 from pycore.roofline.work import Work, work
@@ -113,32 +113,54 @@ def tpot_term(asked: Question, found: Pace, evidence: Evidence) -> Term:
 
 
 def throughput(asked: Question, found: Pace, pacing: Term) -> dict[str, Term]:
-    """Rates of all replicas together."""
-    data = asked.deployment.parallel.data
-    decoding = round(found.requests_per_s * asked.load.output * found.tpot * data)
-    requests = terms.requests(decoding=max(1, decoding), output=asked.load.output, tpot=pacing)
-    total = terms.output_rate(requests_per_s=requests, output=asked.load.output)
+    """Rates of all replicas together; `decoding` counts the sequences that get tokens at a time, on average."""
+    deployment, load = asked.deployment, asked.load
+    decoding = found.requests_per_s * load.output * found.tpot / load.sequences * deployment.sequences
+    requests = terms.requests(decoding=round(decoding, 3), output=load.output, tpot=pacing)
+    total = terms.output_rate(requests_per_s=requests, output=load.output)
     return {"tokens_per_s_user": terms.per_user(tpot=pacing), "requests_per_s": requests, "tokens_per_s_total": total,
-            "tokens_per_s_per_gpu": terms.per_device(tokens_per_s=total, devices=asked.deployment.parallel.devices)}
+            "tokens_per_s_per_gpu": terms.per_device(tokens_per_s=total, devices=deployment.parallel.devices)}
 
 
 def prompt_terms(asked: Question, found: Pace) -> dict[str, object]:
-    """What concerns prompts."""
+    """What concerns prompts; all of it None where the card's dense rate is not known."""
     deployment, load = asked.deployment, asked.load
-    evidence = spread("prompt", deployment.engine, deployment.accelerator, asked.step.calibrated)
+    if found.alone is None:
+        return {"prefill_s": None, "ttft_s": None, "mfu_prefill": None, "prefill_parts": (), "bound_prefill": "not known",
+                "unknown": (f"no source gives {deployment.accelerator.name} a dense rate, so reading prompts cannot be timed"
+                            " and the pace is that of decoding alone",)}
     before = (load.prompt - load.chunk) // 2
     chunk = step_parts(asked.step, 0, 0, ((load.chunk, before, 1),), 1)
-    alone = terms.prefill(chunk_step=sum_parts(chunk), chunks=load.chunks, low=evidence.low, high=evidence.high)
+    parts = part_terms(asked, chunk, tokens=load.chunk, cached=before,
+                       flop=account.prompt_flop(asked.work, load.chunk, before), prompt=True)
+    low, high = prompt_range(asked, parts, sum_parts(chunk))
+    alone = terms.prefill(chunk_step=sum_parts(chunk), chunks=load.chunks, low=low, high=high)
     own = min(found.ttft, load.chunks * found.mixed if load.style == "mixed" else found.mixed)
-    first = terms.ttft(waited=max(0.0, found.ttft - own), own=own, low=alone.low, high=found.ttft_burst * evidence.high)
-    flop = account.prompt_flop(asked.work, load.prompt)
-    compute = arithmetic(deployment.weights, deployment.accelerator)
-    peak = fact("Dense rate", rate(deployment.accelerator, compute), "FLOP/s", basis="datasheet",
-                source=deployment.accelerator.source)
-    parts = part_terms(asked, chunk, tokens=load.chunk, cached=before, flop=account.prompt_flop(asked.work, load.chunk, before),
-                       prompt=True)
+    first = terms.ttft(waited=max(0.0, found.ttft - own), own=own, low=alone.low, high=found.ttft_burst * high)
+    peak = fact("Dense rate", rate(deployment.accelerator, compute_of(deployment), deployment.engine), "FLOP/s",
+                basis="datasheet", source=deployment.accelerator.source)
+    flop = account.prompt_flop(asked.work, load.prompt) / asked.parallel.pipeline
     return {"prefill_s": alone, "ttft_s": first, "prefill_parts": parts, "bound_prefill": largest(parts), "unknown": (),
-            "mfu_prefill": terms.utilised_flop(prompt_flop=flop * asked.parallel.pipeline ** 0, rate=peak, prefill_s=alone)}
+            "mfu_prefill": terms.utilised_flop(prompt_flop=flop, rate=peak, prefill_s=alone)}
+
+
+def prompt_range(asked: Question, parts: tuple[Term, ...], seconds: float) -> tuple[float, float]:
+    """(low, high) as factors: quantiles of reported prompt speeds for llama.cpp, of the kernels' residuals elsewhere."""
+    card, engine = asked.deployment.accelerator, asked.deployment.engine
+    if streamed(card, engine):
+        evidence = spread("prompt", engine, card, asked.step.calibrated)
+        return evidence.low, evidence.high
+    ends = [(part.value if part.low is None else part.low, part.value if part.high is None else part.high) for part in parts]
+    low, high = (add(end[side] for end in ends) / seconds for side in (0, 1))
+    if asked.step.calibrated:
+        return low, high
+    borrowed = spread("tpot", engine, card, False)
+    return low * borrowed.low, high * borrowed.high
+
+
+def compute_of(deployment: Deployment) -> str:
+    """The arithmetic of the linear layers."""
+    return arithmetic(deployment.weights, deployment.accelerator)
 
 
 def decode_terms(asked: Question, parts: Parts) -> tuple[Term, ...]:
@@ -152,25 +174,30 @@ def part_terms(asked: Question, parts: Parts, *, tokens: int, cached: int, flop:
     """Parts of a step as terms; shares are those that the whole step reaches."""
     card, engine = asked.deployment.accelerator, asked.deployment.engine
     bandwidth = fact("Memory bandwidth", card.bandwidth_bytes_per_s, "B/s", basis="datasheet", source=card.source)
-    compute = arithmetic(asked.deployment.weights, card)
-    product = choose("product", card, compute, engine)
+    product = choose("product", card, compute_of(asked.deployment), engine)
     keys = "kv8" if asked.deployment.keys.bits_per_weight <= 9 else "kv16"
     attention = choose("prefill" if prompt else "decode", card, keys, engine)
     read = account.weight_bytes(asked.work, tokens)
-    cache = account.cache_bytes(asked.work, 1 if prompt else tokens, cached)
-    peak = rate(card, compute)
-    busy = flop / peak
-    share = min(1.0, product.compute_share)
-    found = [terms.weights_read(weight_bytes=read, bandwidth=bandwidth, share=reached(read, bandwidth.value, parts.weights),
-                                low=product.low, high=product.high),
-             terms.cache_read(cache_bytes=cache if parts.cache else 0.0, bandwidth=bandwidth,
-                              share=reached(cache, bandwidth.value, parts.cache), low=attention.low, high=attention.high),
-             terms.compute_beyond(flop=flop, rate=peak, share=share, hidden=busy / share - parts.compute, low=product.low,
-                                  high=product.high)]
-    found.append(communication_term(asked, parts.communication))
+    cache = account.cache_bytes(asked.work, 1 if prompt else tokens, cached) if parts.cache else 0.0
     launches = asked.work.elementwise + sum(item.count for item in asked.work.products)
-    found.append(terms.launched(kernels=launches, seconds_each=parts.overhead / launches))
-    return tuple(found)
+    return (terms.weights_read(weight_bytes=read, bandwidth=bandwidth, share=reached(read, bandwidth.value, parts.weights),
+                               low=product.low, high=product.high),
+            terms.cache_read(cache_bytes=cache, bandwidth=bandwidth, share=reached(cache, bandwidth.value, parts.cache),
+                             low=attention.low, high=attention.high),
+            compute_term(asked, product, flop, parts.compute),
+            communication_term(asked, parts.communication),
+            terms.launched(kernels=launches, seconds_each=parts.overhead / launches))
+
+
+def compute_term(asked: Question, product: Fit, flop: float, seconds: float) -> Term:
+    """Compute that reading does not hide; nothing where the card's rate is not known."""
+    card, engine = asked.deployment.accelerator, asked.deployment.engine
+    if not asked.step.timed_prompts or not seconds:
+        return terms.compute_beyond(flop=0.0, rate=1.0, share=1.0, hidden=0.0, low=1.0, high=1.0)
+    peak = rate(card, compute_of(asked.deployment), engine)
+    share = min(product.compute_share, flop / peak / seconds)
+    return terms.compute_beyond(flop=flop, rate=peak, share=share, hidden=flop / (peak * share) - seconds, low=product.low,
+                                high=product.high)
 
 
 def communication_term(asked: Question, seconds: float) -> Term:
@@ -183,8 +210,6 @@ def communication_term(asked: Question, seconds: float) -> Term:
 
 def link_fit(asked: Question) -> Fit | None:
     """The all-reduce fit in use, if devices talk at all."""
-    from pycore.roofline.interconnect import link
-
     devices = asked.parallel.tensor if asked.parallel.tensor > 1 else min(2, asked.parallel.pipeline)
     return link(asked.deployment.accelerator, devices).fit if devices > 1 else None
 
@@ -198,6 +223,7 @@ def bandwidth_term(asked: Question, seconds: float) -> Term:
     """Memory bandwidth utilisation of a decoding step."""
     together = asked.load.together
     moved = account.weight_bytes(asked.work, together) + account.cache_bytes(asked.work, together, asked.load.context)
+    moved *= asked.load.batches / asked.parallel.pipeline
     return terms.utilised_bandwidth(step_bytes=moved, bandwidth=asked.deployment.accelerator.bandwidth_bytes_per_s,
                                     decode_step=seconds)
 
@@ -238,10 +264,11 @@ def compute_bound(asked: Question) -> Term | None:
 def calibration(asked: Question, evidence: Evidence) -> str:
     """What the efficiencies rest on, in words."""
     card, engine = asked.deployment.accelerator, asked.deployment.engine
-    fit = choose("product", card, arithmetic(asked.deployment.weights, card), engine)
-    head = "" if asked.step.calibrated else (f"uncalibrated: no kernels of {card.name}'s generation were measured, those of"
-                                            f" {fit.generation} stand in; ")
-    return (f"{head}products fitted on {fit.rows} kernels ({fit.compute}, {fit.engine}, {fit.generation}; median error"
+    fit = choose("product", card, compute_of(asked.deployment), engine)
+    what = "llama.cpp reports" if streamed(card, engine) else "kernels"
+    head = "" if asked.step.calibrated else (f"uncalibrated: {card.name}'s generation was not measured, {fit.generation}"
+                                            " stands in; ")
+    return (f"{head}products fitted on {fit.rows} {what} ({fit.compute}, {fit.engine}, {fit.generation}; median error"
             f" {fit.median_error_pct:g} %, 90 % within {fit.p90_error_pct:g} %); range from {evidence.text}")
 
 

@@ -2,18 +2,25 @@
 
     python -m runtime.measure.speed_evidence --facts ../shared/facts [--check]
 
-Writes data/validation/silicon.csv (the runs) and data/catalog/speed_evidence.csv (errors by engine and card generation).
-No parameter is fitted on these runs: kernels fix the model, the runs only say how wide its ranges have to be.
+Writes data/validation/silicon.csv and single_stream.csv (the runs) and data/catalog/speed_evidence.csv (errors by engine
+and card generation). No parameter is fitted on the served runs: kernels fix the model, the runs only say how wide its
+ranges have to be. llama.cpp is fitted on half of its reports and tested on the other.
 """
 
 import argparse
+import dataclasses
 import math
 from collections.abc import Iterable
 from pathlib import Path
 
 from pycore import catalog
-from pycore.roofline.efficiency import generation
+from pycore.nouns import Parallel
+from pycore.roofline.efficiency import generation, stream_class
+from pycore.roofline.load import Pace, Requests, prompt_seconds
+from pycore.roofline.step import Step, prepare, step_seconds
 from runtime.measure.fitting import rounded
+from runtime.measure.single_stream import COLUMNS as STREAM_COLUMNS
+from runtime.measure.single_stream import Stream, host_reports, reports
 from runtime.measure.speed_runs import COLUMNS, Run, predicted, runs_of
 from runtime.measure.tables import csv_text, settle
 
@@ -32,7 +39,7 @@ def quantile(values: list[float], share: float) -> float:
 
 
 def row(quantity: str, engine: str, where: str, pairs: list[tuple[float, float, float | None]], cards: Iterable[str],
-        source: str = SOURCE) -> dict[str, object]:
+        source: str) -> dict[str, object]:
     """One line from (measured, predicted, plain roofline) seconds."""
     errors = [100 * abs(guess / truth - 1) for truth, guess, _ in pairs]
     plain = [100 * abs(roof / truth - 1) for truth, _, roof in pairs if roof is not None]
@@ -44,28 +51,72 @@ def row(quantity: str, engine: str, where: str, pairs: list[tuple[float, float, 
             "cards": " ".join(sorted(set(cards))), "source": source}
 
 
+FIRST_WAVE = 0.1
+"""InferenceX sends ten requests a user and all first ones at once, so a tenth of its mean TTFT is that of a burst."""
+
+
 def serving_rows(runs: list[Run]) -> list[dict[str, object]]:
-    """Pace and first token of served runs by engine and generation, and with another generation's fits."""
+    """Pace and first token of served runs by engine and generation, and the pace with another generation's fits."""
     groups: dict[tuple[str, str, str], list] = {}
     for run in runs:
         where = generation(catalog.accelerator(run.accelerator))
-        found, roof = predicted(run), predicted(run, ideal=True)
+        found, roof, other = predicted(run), predicted(run, ideal=True), predicted(run, capability=BORROWED[where])
         card = run.accelerator.removeprefix("nvidia-")
         tpot = (run.tpot_ms, found.tpot * 1e3, roof.tpot * 1e3, card)
-        first = (run.ttft_ms, found.ttft * 1e3, roof.ttft * 1e3, card)
+        first = (run.ttft_ms, waves(found) * 1e3, waves(roof) * 1e3, card)
         for engine in (run.engine, "all"):
             for place in (where, "all"):
                 groups.setdefault(("tpot", engine, place), []).append(tpot)
                 groups.setdefault(("ttft", engine, place), []).append(first)
-                if run.sequences <= 4 and run.prompt >= 4096:
-                    groups.setdefault(("prompt", engine, place), []).append(first)
-        other = predicted(run, capability=BORROWED[where])
-        for engine in (run.engine, "all"):
             groups.setdefault(("tpot", engine, "borrowed"), []).append((run.tpot_ms, other.tpot * 1e3, None, card))
-            if run.sequences <= 4 and run.prompt >= 4096:
-                groups.setdefault(("prompt", engine, "borrowed"), []).append((run.ttft_ms, other.ttft * 1e3, None, card))
-    return [row(*key, [item[:3] for item in found], [item[3] for item in found])
-            for key, found in sorted(groups.items()) if len(found) >= 10]
+    return lines(groups, 10, SOURCE)
+
+
+def waves(found: Pace) -> float:
+    """Mean TTFT of a benchmark whose first tenth of requests arrives at once."""
+    return FIRST_WAVE * found.ttft_burst + (1 - FIRST_WAVE) * found.ttft
+
+
+def lines(groups: dict[tuple[str, str, str], list], least: int, source: str) -> list[dict[str, object]]:
+    """Groups of at least so many runs as lines."""
+    return [row(*key, [item[:3] for item in found], [item[3] for item in found], source)
+            for key, found in sorted(groups.items()) if len(found) >= least]
+
+
+def stream_rows(found: list[Stream]) -> list[dict[str, object]]:
+    """llama.cpp, one stream: pace and prompts of the reports kept for testing, by class of cards; "borrowed" are the cards
+    whose generation no fit saw."""
+    groups: dict[tuple[str, str, str], list] = {}
+    for stream in found:
+        card = catalog.accelerator(stream.accelerator)
+        step, roof = (stream_step(stream, ideal) for ideal in (False, True))
+        if stream.half == "fit" and step.calibrated:
+            continue
+        name = card.id.split("-", 1)[1]
+        pace = tuple(step_seconds(each, 1, stream.context) for each in (step, roof))
+        for place in (stream_class(card), "all") if step.calibrated else ("borrowed",):
+            groups.setdefault(("tpot", "llama.cpp", place), []).append((1 / stream.tokens_per_s, *pace, name))
+            if stream.prompt_tokens_per_s and step.timed_prompts:
+                load = Requests(sequences=1, prompt=stream.prompt, output=stream.output, budget=512)
+                seconds = tuple(prompt_seconds(each, load) for each in (step, roof))
+                groups.setdefault(("prompt", "llama.cpp", place), []).append(
+                    (stream.prompt / stream.prompt_tokens_per_s, *seconds, name))
+    return lines(groups, 2, "speed reports of llama.cpp, data/validation/single_stream.csv (the rows marked test)")
+
+
+def stream_step(stream: Stream, ideal: bool) -> Step:
+    """The step of a report."""
+    cache = catalog.kv_format("fp16")
+    return prepare(catalog.model(stream.model), catalog.weight_format(stream.weights), cache, cache, Parallel(),
+                   catalog.accelerator(stream.accelerator), "llama.cpp", ideal)
+
+
+def host_rows(facts: Path) -> list[dict[str, object]]:
+    """transformers: the host's time a layer against its own median, the only thing fitted there."""
+    pairs = [(second, sorted(seconds)[len(seconds) // 2], None, "H20") for seconds in host_reports(facts).values()
+             for second in seconds]
+    return lines({("tpot", "transformers", "all"): pairs, ("tpot", "transformers", "borrowed"): pairs}, 2,
+                 "QwenLM/Qwen3 speed page @7a2f61ff; fitted on these very rows")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -74,8 +125,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="compare with the committed tables instead of writing")
     given = parser.parse_args(arguments)
     runs = list(runs_of(given.facts))
+    found = reports(given.facts)
+    evidence = serving_rows(runs) + stream_rows(found) + host_rows(given.facts)
     files = {"data/validation/silicon.csv": csv_text(COLUMNS, (run.cells() for run in runs)),
-             "data/catalog/speed_evidence.csv": csv_text(EVIDENCE, serving_rows(runs))}
+             "data/validation/single_stream.csv": csv_text(STREAM_COLUMNS, map(dataclasses.asdict, found)),
+             "data/catalog/speed_evidence.csv": csv_text(EVIDENCE, evidence)}
     return settle(files, check=given.check)
 
 
