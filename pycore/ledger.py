@@ -12,6 +12,7 @@ and the very line of code. `function.plain(...)` is the undecorated arithmetic, 
     kv_bytes(layers=32, kv_heads=8, head_dim=128, element_bytes=2, tokens=8192).value   # 1073741824
 """
 
+import dataclasses
 import functools
 import inspect
 import math
@@ -192,3 +193,12 @@ def fact(name: str, value: float, unit: str, *, basis: str, source: str, line: s
     """A number that is not computed: a datasheet's, a report's, or what the question says."""
     return Term(name=name, value=value, unit=unit, formula="", basis=basis, source=source, line=line, note=note,
                 low=low, high=high)
+
+
+def terms_in(record: object) -> Iterator[Term]:
+    """The terms among a dataclass's fields, tuples of terms included, in the order of the fields."""
+    for field in dataclasses.fields(record):
+        value = getattr(record, field.name)
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, Term):
+                yield one

@@ -1,10 +1,30 @@
 """infersize: will it fit, how fast, what does it cost. The question, the answer, and how the core composes it."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
+from pycore import catalog, matrix
+from pycore.config_json import read_config
+from pycore.cost import Cost, cost
+from pycore.errors import InputError, InvalidQuery
 from pycore.knobs import knob
+from pycore.layout import layout
+from pycore.ledger import Term, terms_in
+from pycore.matrix import MatrixRow
+from pycore.nouns import Deployment, Format, Model, Parallel
+from pycore.roofline.speed import Speed, SpeedPoint, curve, speed
+from pycore.speculative import Speculation, speculate
+from pycore.units import GIB
+from pycore.vram.capacity import Capacity, capacity
+from pycore.vram.engine_log import LogRow, compare, read_log
+from pycore.vram.launch import Launch, launch
+from pycore.vram.plan import MemoryPlan, memory
+from pycore.vram.remedies import Remedy, remedies
+from pycore.vram.validity import check
 
 ENGINES = ("vllm", "vllm-0.20", "sglang", "llama.cpp", "transformers")
+MOST_FORMATS = 24
 KV_DTYPES = ("auto", "fp16", "bf16", "fp8", "int8", "q8_0", "q4_0", "iq4_nl")
 
 MODEL, HARDWARE, ENGINE, LOAD, MONEY, DRAFT = (
@@ -71,3 +91,145 @@ class Query:
                               help="Weight formats of the multi-GPU matrix, separated by commas.")
     engine_log: str = knob("", "Engine log", long=True, group=ENGINE,
                            help="Paste the engine's start-up log; each row then shows predicted against actual.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a long answer is: the stage's name and the share done."""
+
+    stage: str
+    fraction: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Everything that follows from a Query. `curve`: speed over the number of concurrent sequences."""
+
+    query: Query
+    deployment: Deployment
+    memory: MemoryPlan
+    capacity: Capacity
+    speed: Speed
+    curve: tuple[SpeedPoint, ...]
+    cost: Cost
+    speculation: Speculation | None
+    matrix: tuple[MatrixRow, ...]
+    remedies: tuple[Remedy, ...]
+    launch: Launch
+    log_rows: tuple[LogRow, ...]
+
+    @property
+    def fits(self) -> bool:
+        return self.memory.fits
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """Every term of the answer once, in the order of the ledger: memory, capacity, speed, cost, speculation."""
+        found: dict[tuple, Term] = {}
+        for part in (self.memory, self.capacity, self.speed, self.cost, self.speculation):
+            for one in terms_in(part) if part else ():
+                for each in one.walk():
+                    found.setdefault((each.name, each.value, each.unit, each.line), each)
+        return tuple(found.values())
+
+
+def resolve(query: Query) -> Deployment:
+    """Look every name up and lay the devices out. Raises InvalidQuery with every fault of the question at once."""
+    faults: list[InputError] = []
+
+    def found(look_up: Callable, *arguments: str) -> Any:
+        try:
+            return look_up(*arguments)
+        except InputError as fault:
+            faults.append(fault)
+        return None
+
+    shape = found(the_model, query)
+    keys = found(catalog.kv_format, query.kv_dtype)
+    parts = dict(
+        model=shape, weights=found(catalog.weight_format, query.quant), keys=keys,
+        values=keys if query.v_dtype == "same" else found(catalog.kv_format, query.v_dtype, "v_dtype"),
+        accelerator=found(catalog.accelerator, query.gpu),
+        parallel=shape and found(the_layout, shape, query))
+    if faults:
+        raise InvalidQuery(faults)
+    deployment = Deployment(
+        **parts, engine=query.engine, context=query.context, sequences=query.sequences, prompt=query.prompt,
+        output=query.output, memory_fraction=query.memory_fraction, max_batched_tokens=query.max_batched_tokens,
+        used_bytes=int(query.used_gib * GIB))
+    check(deployment)
+    return deployment
+
+
+def the_model(query: Query) -> Model:
+    """The model of a pasted config.json, else of the catalogue. Raises ConfigError, UnknownName."""
+    return read_config(query.config, query.model) if query.config.strip() else catalog.model(query.model)
+
+
+def the_layout(shape: Model, query: Query) -> Parallel:
+    """How the question's devices are laid out. Raises InputError."""
+    return layout(shape, count=query.count, tensor=query.tp, pipeline=query.pp, data=query.dp, expert=query.ep)
+
+
+def matrix_formats(query: Query, own: Format) -> tuple[Format, ...]:
+    """The weight formats of the matrix, each once; the question's own where the field is empty. Raises InputError."""
+    names = [name.strip() for name in query.matrix_quants.split(",") if name.strip()]
+    if len(names) > MOST_FORMATS:
+        raise InputError("matrix_quants", f"{len(names)} formats", f"accepted: at most {MOST_FORMATS} formats")
+    found = [catalog.weight_format(name, "matrix_quants") for name in names] or [own]
+    return tuple(dict.fromkeys(found))
+
+
+def batches(sequences: int) -> tuple[int, ...]:
+    """Batch sizes of the speed curve: powers of two up to four times the load, the load itself among them."""
+    return tuple(sorted({1 << power for power in range((4 * sequences).bit_length())} | {sequences}))
+
+
+def steps(query: Query, *, with_matrix: bool = True) -> Iterator[Progress | Answer]:
+    """The answer without the matrix as soon as it is there, progress while the matrix is made, then the whole answer.
+
+    Raises InvalidQuery, ConfigError or NotKnown.
+    """
+    deployment = resolve(query)
+    formats = matrix_formats(query, deployment.weights)
+    answer = first_answer(query, deployment)
+    yield answer
+    if not with_matrix:
+        return
+    found, accelerators = [], catalog.accelerators()
+    for index, accelerator in enumerate(accelerators):
+        found += matrix.rows(deployment, formats, accelerators=(accelerator,), usd_per_gpu_hour=query.usd_per_gpu_hour,
+                             utilisation=query.utilisation, cached_share=query.cached_share)
+        if index % 8 == 7:
+            yield Progress(stage="every accelerator", fraction=(index + 1) / len(accelerators))
+    yield replace(answer, matrix=tuple(found))
+
+
+def first_answer(query: Query, deployment: Deployment) -> Answer:
+    """Everything but the matrix."""
+    plan = memory(deployment)
+    held, pace = capacity(deployment, plan), speed(deployment)
+    return Answer(
+        query=query, deployment=deployment, memory=plan, capacity=held, speed=pace,
+        curve=curve(deployment, batches(deployment.sequences)),
+        cost=cost(deployment, pace, utilisation=query.utilisation, cached_share=query.cached_share,
+                  usd_per_gpu_hour=query.usd_per_gpu_hour, prices=catalog.cloud_prices(deployment.accelerator.id),
+                  offers=catalog.api_offers(deployment.model.id)),
+        speculation=drafting(query, deployment), matrix=(),
+        remedies=() if plan.fits else remedies(deployment),
+        launch=launch(deployment, plan, held),
+        log_rows=compare(read_log(query.engine_log), plan, held) if query.engine_log.strip() else ())
+
+
+def drafting(query: Query, deployment: Deployment) -> Speculation | None:
+    """Speculative decoding, where the question names a draft model. Raises UnknownName on `draft_model`."""
+    if not query.draft_model:
+        return None
+    draft = catalog.model(query.draft_model, "draft_model")
+    return speculate(deployment, draft, acceptance=query.acceptance, draft_length=query.draft_length)
+
+
+def answer(query: Query, *, with_matrix: bool = True) -> Answer:
+    """The whole answer. Raises InvalidQuery, ConfigError or NotKnown."""
+    *_, last = steps(query, with_matrix=with_matrix)
+    return last
