@@ -15,8 +15,9 @@ LAYERS = (
     ("pycore.errors", "pycore.units"),
     ("pycore.ledger", "pycore.knobs", "pycore.nouns"),
     ("pycore.matching", "pycore.facts", "pycore.catalog", "pycore.config_json", "pycore.stats"),
-    ("pycore.vram", "pycore.roofline"),
+    ("pycore.layout", "pycore.vram", "pycore.roofline"),
     ("pycore.speculative", "pycore.cost", "pycore.hub"),
+    ("pycore.matrix",),
     ("pycore.systems",),
     ("pycore.cli",),
 )
