@@ -20,7 +20,14 @@ const use = async (role) => import(await address(role));
 // ---- what the reader sees of the runtime -------------------------------------------------------------------------------
 
 const status = document.getElementById("status"), bar = document.querySelector("[data-progress]");
-function state(name, text) { root.dataset.state = name; if (text !== undefined) status.textContent = text; }
+let quiet = 0;
+function state(name, text) {
+  root.dataset.state = name;
+  delete root.dataset.quiet;
+  clearTimeout(quiet);
+  if (name === "ready") quiet = setTimeout(() => { root.dataset.quiet = ""; }, 6000);
+  if (text !== undefined) status.textContent = text;
+}
 function progress(value, max) { if (bar) { bar.hidden = value === null; if (value !== null) { bar.max = max; bar.value = value; } } }
 const STAGES = { download: "Fetching Python", unpack: "Unpacking Python", start: "Starting Python", check: "Checking its first answer" };
 
@@ -30,6 +37,7 @@ let worker = null, ready = false, restarts = 0, plain = false, note = "", silenc
 let id = 0, asked = null, pending = false, last = null, lines = null, runs = 0, running = false;
 
 async function start() {
+  if (running) handlers.ran({ id: runs, output: "Python was started again; the names bound here are gone", error: true });
   [ready, pending, running] = [false, false, false];
   worker?.terminate();
   const single = Boolean(inlined("worker.mjs"));
@@ -67,6 +75,7 @@ function died(reason) {
 function failed(reason) {
   clearTimeout(silence);
   worker?.terminate();
+  if (running) handlers.ran({ id: runs, output: "Python has stopped", error: true });
   [worker, ready, pending] = [null, false, false];
   settle("stale");
   progress(null);
@@ -167,7 +176,8 @@ function remember(query) {
 }
 const stated = () => (location.hash.startsWith("#?") ? location.hash.slice(2) : location.search.slice(1));
 
-const [controls, tables, { tools, save }, { Idiomorph: { morph } }] = await Promise.all(["form.mjs", "tables.mjs", "tools.mjs", "idiomorph.mjs"].map(use));
+const parts = await Promise.all(["form.mjs", "tables.mjs", "tools.mjs", "idiomorph.mjs"].map(use)).catch((error) => failed(error.message));
+const [controls, tables, { tools, save }, { Idiomorph: { morph } }] = parts ?? await new Promise(() => {}); // without them the painted page stays
 const charts = use("charts.mjs");
 const loadVega = () => use("vega.js");
 const formText = () => controls.fields(form);

@@ -3,6 +3,7 @@ export function drawer(send, restart) {
   const root = document.querySelector("#drawer"), code = root.querySelector("[data-code]"), output = root.querySelector("[data-output]");
   const button = root.querySelector("[data-action=run]"), stop = root.querySelector("[data-action=stop]");
   const busy = (on) => { if (button) button.disabled = on; if (stop) stop.hidden = !on; };
+  busy(false);
   code.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); run(); }
   });

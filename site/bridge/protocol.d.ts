@@ -63,7 +63,8 @@ export type FromWorker = Stage | Ready | Again | Failed | Progress | Answer | In
 //   input[type=file][data-into=F]   its text goes into field F; dropping a file on the control of F does the same
 //   button[data-fetch=URL][data-from=F][data-into=G]   "{}" in URL is replaced by the value of field F; the text that the
 //                               URL answers is put into field G (at most 4 MB, 15 s), faults are shown at F
-// <html data-state=...>         painted | loading | ready | stale | failed: for the style sheet
+// <html data-state=...>         painted | loading | ready | stale | failed: for the style sheet; data-quiet is set when the
+//                               status line has had its say for 6 s in state "ready" (hide it from sight then)
 // #panel                        the answer. Swapped by morphing: focus, open <details>, scroll and popovers survive.
 //                               data-state = "default" | "pending" | "stale" | "current": default: the painted answer;
 //                               pending: computing (aria-busy too); stale: your question was refused, the last answer stays
@@ -73,7 +74,7 @@ export type FromWorker = Stage | Ready | Again | Failed | Progress | Answer | In
 // #status[role=status]          one line of text: loading stage, "Python ready in ...", what failed
 // progress[data-progress]       bytes while loading, fraction of a job while computing; [hidden] otherwise (keep its room)
 // [data-show=painted]           [hidden] unless a query string is being computed: "default answer shown, yours is coming"
-// [data-show=offline-note]      [hidden] unless loading failed
+// [data-show=failed]            [hidden] unless loading failed for good
 // button[data-action=theme]     light / dark / system, remembered (localStorage "theme"); sets <html data-theme=...>
 // button[data-action=share]     copies the page's URL
 // button[data-action=copy][data-text=command|python]   copies it;  [data-out=command|python] shows it (pre, code)
@@ -81,6 +82,7 @@ export type FromWorker = Stage | Ready | Again | Failed | Progress | Answer | In
 // button[data-action=copy][data-copy="#selector"]      copies the text of an element
 // button[data-action=download][data-file=NAME]         saves a file of answer.downloads; without data-file: all of them
 // button[data-action=chart-svg|chart-png][data-id=ID]  saves a chart
+// button[data-action=retry]     loads the runtime again after a failure
 // button[data-action=cancel]    shown ([hidden] removed) while a job runs longer than 0.3 s
 // button[data-action=drawer] + dialog#drawer or #drawer[hidden]   the Python drawer:
 //   #drawer textarea[data-code], button[data-action=run], button[data-action=stop], pre[data-output]

@@ -91,8 +91,7 @@ async function start() {
     const modules = ["pyodide.mjs", "pyodide.asm.mjs"].map((role) => import(address(role)).then((module) => { loaded += boot.files[role].bytes; report(); return module; }));
     const snapshot = usesSnapshot() ? unpacked("snapshot.bin").catch((error) => { note = `the snapshot could not be used: ${error.message}`; }) : undefined;
     const parts = [compiled("pyodide.asm.wasm"), ...["python_stdlib.zip", "app.zip", "pyodide-lock.json"].map((role) => bytes(role))];
-    const [{ loadPyodide }, { default: createPyodideModule }] = await Promise.all(modules);
-    const [wasm, library, app, lock] = await Promise.all(parts);
+    const [{ loadPyodide }, { default: createPyodideModule }, wasm, library, app, lock] = await Promise.all([...modules, ...parts]);
     stdlib = library;
     // Pyodide compiles by itself and never settles when that fails; here a bad file has been refused before.
     WebAssembly.instantiateStreaming = async (_, imports) => ({ module: wasm, instance: await WebAssembly.instantiate(wasm, imports) });

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from builder.assets import Assets
 from builder.cache import BuildError
 from builder.drawings import draw
-from builder.policy import ICON, THEME, data_script, policy, policy_tag
+from builder.policy import THEME, data_script, policy, policy_tag
 
 PATIENCE_MS = 20_000
 WORKER_FILES = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json",
@@ -51,7 +51,7 @@ def paint(name: str, source: str) -> Painted:
 def head(assets: Assets, prefix: str) -> str:
     """What goes into <head> of a served page."""
     return "\n".join([
-        policy_tag(policy((THEME,))), f"<script>{THEME}</script>", ICON,
+        policy_tag(policy((THEME,))), f"<script>{THEME}</script>",
         f'<link rel="stylesheet" href="{prefix}{assets.files["style.css"].path}">',
         *(f'<link rel="modulepreload" href="{prefix}{assets.files[name].path}">' for name in EARLY)])
 

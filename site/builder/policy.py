@@ -9,11 +9,6 @@ THEME = ("try{const t=localStorage.getItem('theme');if(t)document.documentElemen
          "document.documentElement.dataset.script='on'")
 """Runs before the first paint, so that a remembered theme does not flash; the one inline script of a served page."""
 
-ICON = ('<link rel="icon" href="data:image/svg+xml,%3Csvg xmlns=%22http://www.w3.org/2000/svg%22 viewBox=%220 0 16 16%22%3E'
-        '%3Crect width=%2216%22 height=%2216%22 rx=%223%22 fill=%22%230072b2%22/%3E%3Cpath d=%22M3 12V8h2.5v4zM6.8 12V5h2.5v7z'
-        'M10.5 12V3H13v9z%22 fill=%22%23fff%22/%3E%3C/svg%3E">')
-"""The page's icon, in the page: no request for one."""
-
 HUB = "https://huggingface.co"
 
 

@@ -6,13 +6,13 @@ import re
 
 from builder.assets import Assets
 from builder.pages import WORKER_FILES, Painted, configuration
-from builder.policy import ICON, THEME, data_script, policy, policy_tag
+from builder.policy import THEME, data_script, policy, policy_tag
 
 
 def single_head(assets: Assets) -> str:
     """What goes into <head>: the policy names the inline scripts by hash, the style sheet stands in the page."""
     scripts = inline_scripts(assets)
-    return "\n".join([policy_tag(policy((THEME, *scripts), single_file=True)), f"<script>{THEME}</script>", ICON,
+    return "\n".join([policy_tag(policy((THEME, *scripts), single_file=True)), f"<script>{THEME}</script>",
                       f"<style>{assets.files['style.css'].data.decode()}</style>"])
 
 
