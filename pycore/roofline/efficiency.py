@@ -57,6 +57,7 @@ def fits() -> dict[tuple[str, str, str, str], Fit]:
         key = (row["operation"], row["generation"], row["compute"], row["engine"])
         numbers = {name: facts.number(row[name]) or 0.0 for name in
                    ("bandwidth_share", "compute_share", "blend", "extra", "median_error_pct", "p90_error_pct", "low", "high")}
+        numbers |= {"low": min(1.0, numbers["low"]), "high": max(1.0, numbers["high"])}  # the value is inside its range
         found[key] = Fit(operation=key[0], generation=key[1], compute=key[2], engine=key[3], rows=int(row["rows"]),
                          launch_s=float(row["launch_us"]) * 1e-6, cards=tuple(row["cards"].split()),
                          source=row["source"], **numbers)
@@ -68,6 +69,11 @@ def generation(accelerator: Accelerator) -> str:
     if accelerator.architecture == "Xe2-HPG":
         return "xe2"
     return CAPABILITIES.get(accelerator.compute_capability or "", accelerator.architecture)
+
+
+def measured_generations() -> tuple[str, ...]:
+    """Generations whose serving kernels were measured."""
+    return tuple(sorted({name for operation, name, _, _ in fits() if operation == "decode"}))
 
 
 def lineage(accelerator: Accelerator) -> tuple[str, ...]:
@@ -119,13 +125,15 @@ def stream_class(accelerator: Accelerator) -> str:
 def stream_rate(accelerator: Accelerator, quantised: bool) -> float | None:
     """FLOP/s that llama.cpp's prompt kernels are a share of. On NVIDIA's matrix units: int8 for quantised files, half of it
     for 16-bit ones (fp16 accumulation, which GeForce cards do not slow down); elsewhere the 16-bit rate or fp32's."""
-    if accelerator.vendor == "NVIDIA" and accelerator.int8_ops:
-        return accelerator.int8_ops if quantised else accelerator.int8_ops / 2
+    if accelerator.vendor == "NVIDIA" and accelerator.int8_ops and accelerator.bf16_flops:
+        return max(accelerator.int8_ops, accelerator.bf16_flops) / (1 if quantised else 2)
     return accelerator.bf16_flops or accelerator.fp16_flops or accelerator.fp32_flops
 
 
 def stream(operation: str, accelerator: Accelerator, compute: str) -> Fit:
     """The llama.cpp shares of a card's class; `calibrated` where its own generation was among the reports."""
+    if accelerator.vendor == "Google" or "Gaudi" in accelerator.architecture:
+        raise NotKnown(f"llama.cpp does not run on {accelerator.name}", "engine")
     kinds = ("bf16", "quantised") if compute in ("bf16", "kv16", "kv8") else ("quantised", "bf16")
     for kind in kinds:
         fit = fits().get(("stream", stream_class(accelerator), kind, "llama.cpp"))

@@ -5,6 +5,7 @@ spread evenly. Then, per output token of one sequence, sequences / output prompt
 prompt tokens ride along (vLLM, llama.cpp: in the same step, chunked; SGLang: in steps of their own that hold decoding up).
 """
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -72,30 +73,36 @@ def prompt_seconds(step: Step, load: Requests) -> float:
 
 def pace(step: Step, load: Requests) -> Pace:
     """What a steady load of that shape sees."""
-    decode = step_seconds(step, load.together, load.together * load.context)
     if not step.timed_prompts:
+        decode = step_seconds(step, load.together, load.together * load.context)
         return Pace(decode, decode, 0.0, decode, None, None, None, load.sequences / (load.output * decode))
-    alone = prompt_seconds(step, load)
-    return {"mixed": riding, "apart": apart, "static": static}[load.style](step, load, decode, alone)
+    return {"mixed": riding, "apart": apart, "static": static}[load.style](step, load)
 
 
-def riding(step: Step, load: Requests, decode: float, alone: float) -> Pace:
-    """Chunked prefill in the decoding steps (Agrawal et al. 2024, arXiv 2403.02310).
+def ride(step: Step, load: Requests) -> tuple[int, float, float, float]:
+    """(sequences decoding in a micro-batch, decoding step, step with prompt tokens, share of steps that carry some).
 
     A step would have to carry `due` prompt tokens. When that is more than the budget leaves, prompts queue, and only as
     many sequences decode as the budget can feed.
     """
-    room = max(1, load.budget - load.together)
-    due = load.together * load.prompt / load.output
-    decoding = load.together if due <= room else max(1, int(load.together * room / due))
+    together, prompt = load.together, load.prompt
+    room = max(1, load.budget - together)
+    due = together * prompt / load.output
+    decoding = together if due <= room else max(1, int(together * room / due))
+    chunks = load.chunks
+    chunk = -(-prompt // chunks)
     due = min(due, room)
-    alike = max(1, int(due) // load.prompt) if load.chunks == 1 else 1
-    carried = load.chunk * alike
-    carrying = min(1.0, due / carried)
-    if decoding < load.together:
-        decode = step_seconds(step, decoding, decoding * load.context)
-    before = (load.prompt - load.chunk) // 2
-    mixed = step_seconds(step, decoding, decoding * load.context, ((load.chunk, before, alike),), alike)
+    alike = max(1, math.ceil(due / prompt)) if chunks == 1 else 1
+    cached = decoding * load.context
+    decode = step_seconds(step, decoding, cached)
+    mixed = step_seconds(step, decoding, cached, ((chunk, (prompt - chunk) // 2, alike),), alike)
+    return decoding, decode, mixed, min(1.0, due / (chunk * alike))
+
+
+def riding(step: Step, load: Requests) -> Pace:
+    """Chunked prefill in the decoding steps (Agrawal et al. 2024, arXiv 2403.02310)."""
+    decoding, decode, mixed, carrying = ride(step, load)
+    alone = prompt_seconds(step, load)
     tpot = token_seconds(decode, mixed, carrying)
     rate = decoding * load.batches / (load.output * tpot)
     own = load.chunks * mixed
@@ -103,24 +110,26 @@ def riding(step: Step, load: Requests, decode: float, alone: float) -> Pace:
     if decoding < load.together:  # Little's law: those in flight that do not decode are waiting
         waited = load.sequences / rate - load.output * tpot
         return Pace(decode, mixed, carrying, tpot, alone, max(waited, own), max(waited, own, burst), rate)
-    queue = waiting(carrying, own, load.sequences)
-    ttft = min(tpot / 2 + queue + own, max(burst, own))
+    ttft = min(tpot / 2 + waiting(carrying, own, load.sequences) + own, max(burst, own))
     return Pace(decode, mixed, carrying, tpot, alone, ttft, max(burst, ttft), rate)
 
 
-def apart(step: Step, load: Requests, decode: float, alone: float) -> Pace:
+def apart(step: Step, load: Requests) -> Pace:
     """Prompts first, in steps of their own: every started prompt holds all decoding sequences up."""
+    decode = step_seconds(step, load.together, load.together * load.context)
+    alone = prompt_seconds(step, load)
     carrying = load.together / load.output
     tpot = decode + carrying * alone
     rate = load.sequences / (load.output * tpot)
-    queue = waiting(min(0.999, rate * alone), alone, load.sequences)
     burst = burst_seconds(alone, alone, load.sequences)
-    ttft = min(decode / 2 + queue + alone, max(burst, alone))
+    ttft = min(decode / 2 + waiting(min(0.999, rate * alone), alone, load.sequences) + alone, max(burst, alone))
     return Pace(decode, alone, carrying, tpot, alone, ttft, max(burst, ttft), rate)
 
 
-def static(step: Step, load: Requests, decode: float, alone: float) -> Pace:
+def static(step: Step, load: Requests) -> Pace:
     """One batch from prompt to last token; nothing joins it (transformers' generate)."""
+    decode = step_seconds(step, load.together, load.together * load.context)
+    alone = prompt_seconds(step, load)
     first = step_seconds(step, 0, 0, ((load.prompt, 0, load.sequences),), load.sequences)
     rate = load.sequences / (first + (load.output - 1) * decode) if load.output > 1 else load.sequences / first
     return Pace(decode, first, 0.0, decode, alone, first, first, rate)

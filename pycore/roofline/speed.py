@@ -1,15 +1,16 @@
 """How fast a deployment is: first token, pace, throughput, what bounds it. Every figure is a term with its range."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pycore.ledger import Term, add, fact
 from pycore.nouns import Deployment, Parallel
 from pycore.roofline import account, terms
-from pycore.roofline.efficiency import Fit, arithmetic, choose, rate, streamed
+from pycore.roofline.efficiency import Fit, arithmetic, choose, measured_generations, rate, streamed
 from pycore.roofline.evidence import Evidence, spread
 from pycore.roofline.interconnect import link
 from pycore.roofline.load import STYLES, Pace, Requests, pace
-from pycore.roofline.step import Parts, Step, prepare, step_parts, sum_parts
+from pycore.roofline.prepare import prepare
+from pycore.roofline.step import Parts, Step, step_parts, sum_parts
 from pycore.roofline.work import Work, work
 from pycore.units import MIB
 from pycore.vram import engines
@@ -92,7 +93,11 @@ def speed(deployment: Deployment) -> Speed:
     asked = question(deployment)
     found = pace(asked.step, asked.load)
     evidence = spread("tpot", deployment.engine, deployment.accelerator, asked.step.calibrated)
-    pacing = tpot_term(asked, found, evidence)
+    low, high = evidence.low, evidence.high
+    if not asked.step.calibrated:
+        slowest = generations(asked, found)
+        low, high = min(low, slowest[0]), max(high, slowest[1])
+    pacing = tpot_term(asked, found, low, high)
     rates = throughput(asked, found, pacing)
     prompts = prompt_terms(asked, found)
     parts = step_parts(asked.step, asked.load.together, asked.load.together * asked.load.context)
@@ -103,13 +108,26 @@ def speed(deployment: Deployment) -> Speed:
                  assumptions=assumptions(asked, found))
 
 
-def tpot_term(asked: Question, found: Pace, evidence: Evidence) -> Term:
+def generations(asked: Question, found: Pace) -> tuple[float, float]:
+    """(lowest, highest) pace, as factors, that the fits of every measured generation give on this card: what is not known
+    about a card that none of them describes."""
+    deployment, factors = asked.deployment, [1.0]
+    if streamed(deployment.accelerator, deployment.engine):
+        return 1.0, 1.0
+    for name in measured_generations():
+        card = replace(deployment.accelerator, architecture=name, compute_capability=None)
+        step = prepare(deployment.model, deployment.weights, deployment.keys, deployment.values, asked.parallel, card,
+                       deployment.engine)
+        factors.append(pace(step, asked.load).tpot / found.tpot)
+    return min(factors), max(factors)
+
+
+def tpot_term(asked: Question, found: Pace, low: float, high: float) -> Term:
     """Time per output token under the load, ranged by whole-engine runs."""
     if asked.load.style == "apart":
-        return terms.tpot_apart(decode_step=found.decode, prompt=found.alone, started=found.carrying, low=evidence.low,
-                                high=evidence.high)
-    return terms.tpot(decode_step=found.decode, mixed_step=found.mixed, carrying=found.carrying, low=evidence.low,
-                      high=evidence.high)
+        return terms.tpot_apart(decode_step=found.decode, prompt=found.alone or 0.0, started=found.carrying, low=low,
+                                high=high)
+    return terms.tpot(decode_step=found.decode, mixed_step=found.mixed, carrying=found.carrying, low=low, high=high)
 
 
 def throughput(asked: Question, found: Pace, pacing: Term) -> dict[str, Term]:
@@ -266,10 +284,22 @@ def calibration(asked: Question, evidence: Evidence) -> str:
     card, engine = asked.deployment.accelerator, asked.deployment.engine
     fit = choose("product", card, compute_of(asked.deployment), engine)
     what = "llama.cpp reports" if streamed(card, engine) else "kernels"
-    head = "" if asked.step.calibrated else (f"uncalibrated: {card.name}'s generation was not measured, {fit.generation}"
-                                            " stands in; ")
-    return (f"{head}products fitted on {fit.rows} {what} ({fit.compute}, {fit.engine}, {fit.generation}; median error"
-            f" {fit.median_error_pct:g} %, 90 % within {fit.p90_error_pct:g} %); range from {evidence.text}")
+    return (f"{borrowings(asked)}products fitted on {fit.rows} {what} ({fit.compute}, {fit.engine}, {fit.generation}; median"
+            f" error {fit.median_error_pct:g} %, 90 % within {fit.p90_error_pct:g} %); range from {evidence.text}")
+
+
+def borrowings(asked: Question) -> str:
+    """Which operations borrow another generation's fits: "uncalibrated: ...; ", or nothing."""
+    if asked.step.calibrated:
+        return ""
+    card, keys = asked.deployment.accelerator, "kv8" if asked.deployment.keys.bits_per_weight <= 9 else "kv16"
+    wanted = {"product": compute_of(asked.deployment), "decode": keys, "prefill": keys}
+    if asked.work.experts:
+        wanted["experts"] = arithmetic(asked.deployment.weights, card, "experts")
+    words = {"product": "products", "decode": "decoding attention", "prefill": "prompt attention", "experts": "experts"}
+    found = {operation: choose(operation, card, compute, asked.deployment.engine) for operation, compute in wanted.items()}
+    borrowed = [f"{words[name]} from {fit.generation}" for name, fit in found.items() if not fit.calibrated]
+    return f"uncalibrated ({card.name}'s own generation was not measured): {', '.join(borrowed)}; "
 
 
 def assumptions(asked: Question, found: Pace) -> tuple[str, ...]:

@@ -280,6 +280,7 @@ def table_rows(facts: Path) -> list[Row]:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Write the tables, or compare them; the exit status."""
     parser = argparse.ArgumentParser(description="Fit kernel efficiencies from the facts folder.")
     parser.add_argument("--facts", type=Path, required=True, help="the facts folder")
     parser.add_argument("--check", action="store_true", help="compare with the committed tables instead of writing")

@@ -17,7 +17,8 @@ from pycore import catalog
 from pycore.nouns import Parallel
 from pycore.roofline.efficiency import generation, stream_class
 from pycore.roofline.load import Pace, Requests, prompt_seconds
-from pycore.roofline.step import Step, prepare, step_seconds
+from pycore.roofline.prepare import prepare
+from pycore.roofline.step import Step, step_seconds
 from runtime.measure.fitting import rounded
 from runtime.measure.single_stream import COLUMNS as STREAM_COLUMNS
 from runtime.measure.single_stream import Stream, host_reports, reports
@@ -120,6 +121,7 @@ def host_rows(facts: Path) -> list[dict[str, object]]:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Write the tables, or compare them; the exit status."""
     parser = argparse.ArgumentParser(description="Measure the speed model against whole-engine runs.")
     parser.add_argument("--facts", type=Path, required=True, help="the facts folder")
     parser.add_argument("--check", action="store_true", help="compare with the committed tables instead of writing")

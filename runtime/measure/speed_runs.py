@@ -10,7 +10,7 @@ from pathlib import Path
 from pycore import catalog
 from pycore.nouns import Accelerator, Parallel
 from pycore.roofline.load import STYLES, Pace, Requests, pace
-from pycore.roofline.step import prepare
+from pycore.roofline.prepare import prepare
 from runtime.measure.kernels import SYSTEMS
 from runtime.measure.tables import ROOT
 

@@ -1,0 +1,71 @@
+"""The plain fast path of speed, for the matrix of every card x count x format: the same step and the same load model,
+numbers instead of terms.
+
+    prepared = quick.prepare(model, weights, keys, values, parallel, accelerator, engine, budget)   # once per plan
+    tpot, total = quick.pace(prepared, sequences, prompt, output)                                   # tens of microseconds
+"""
+
+from typing import NamedTuple
+
+from pycore.nouns import Accelerator, Format, Model, Parallel
+from pycore.roofline.load import STYLES, Requests, prompt_seconds, ride, token_seconds
+from pycore.roofline.prepare import prepare as prepare_step
+from pycore.roofline.step import Step, step_seconds
+from pycore.vram import engines
+
+
+class PreparedSpeed(NamedTuple):
+    """A plan ready to be timed at any load."""
+
+    step: Step
+    budget: int
+    style: str
+    stages: int  # pipeline stages that work at the same time
+    data: int
+    devices: int
+
+
+def prepare(model: Model, weights: Format, keys: Format, values: Format, parallel: Parallel, accelerator: Accelerator,
+            engine: str, budget: int) -> PreparedSpeed:
+    """A plan's step, cached by `step.prepare`; `budget` is the engine's tokens a step (0: whole prompts). Raises NotKnown."""
+    profile = engines.engine(engine)
+    tensor, stages = engines.spread(profile, parallel)
+    layout = parallel if (tensor, stages) == (parallel.tensor, parallel.pipeline) else Parallel(
+        tensor=tensor, pipeline=stages, data=parallel.data, expert=parallel.expert)
+    step = prepare_step(model, weights, keys, values, layout, accelerator, engine)
+    return PreparedSpeed(step, budget, STYLES[engine], stages if profile.split == "tensor" else 1, parallel.data,
+                         parallel.devices)
+
+
+def requests_of(prepared: PreparedSpeed, sequences: int, prompt: int, output: int) -> Requests:
+    """The load of one replica; `sequences` over all replicas."""
+    share = -(-sequences // prepared.data)
+    return Requests(sequences=share, prompt=prompt, output=output, budget=prepared.budget or prompt, style=prepared.style,
+                    batches=min(share, prepared.stages))
+
+
+def pace(prepared: PreparedSpeed, sequences: int, prompt: int, output: int) -> tuple[float, float]:
+    """(seconds per output token of one user, output tokens per second of all replicas together)."""
+    load, step = requests_of(prepared, sequences, prompt, output), prepared.step
+    if prepared.style == "mixed" and step.timed_prompts:
+        decoding, decode, mixed, carrying = ride(step, load)
+        seconds = token_seconds(decode, mixed, carrying)
+        return seconds, decoding * load.batches / load.sequences * sequences / seconds
+    decode = step_seconds(step, load.together, load.together * load.context)
+    if prepared.style == "static" and step.timed_prompts:
+        first = step_seconds(step, 0, 0, ((prompt, 0, load.sequences),), load.sequences)
+        return decode, sequences * output / (first + (output - 1) * decode)
+    seconds = decode + load.together / output * prompt_seconds(step, load) if step.timed_prompts else decode
+    return seconds, sequences / seconds
+
+
+def tpot(prepared: PreparedSpeed, sequences: int, prompt: int, output: int) -> float:
+    """Seconds per output token of one user under the load."""
+    return pace(prepared, sequences, prompt, output)[0]
+
+
+def prefill(prepared: PreparedSpeed, prompt: int) -> float | None:
+    """Seconds to read one prompt on an idle replica; None where the card's dense rate is not known."""
+    if not prepared.step.timed_prompts:
+        return None
+    return prompt_seconds(prepared.step, requests_of(prepared, 1, prompt, 1))
