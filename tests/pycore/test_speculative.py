@@ -168,7 +168,7 @@ def test_values_outside_the_domain_are_refused(changes, field):
 def prepared(model, *, tensor=1):
     from pycore import catalog
     from pycore.nouns import Parallel
-    from pycore.roofline.step import prepare
+    from pycore.roofline.prepare import prepare
 
     cache = catalog.kv_format("fp16")
     return prepare(catalog.model(model), catalog.weight_format("bf16"), cache, cache, Parallel(tensor=tensor),
