@@ -3,17 +3,15 @@
 from dataclasses import dataclass, replace
 
 from pycore.ledger import Term, add, fact
-from pycore.nouns import Deployment, Parallel
+from pycore.nouns import Deployment
 from pycore.roofline import account, terms
-from pycore.roofline.efficiency import Fit, arithmetic, choose, measured_generations, rate, streamed
+from pycore.roofline.efficiency import arithmetic, choose, measured_generations, rate, streamed
 from pycore.roofline.evidence import Evidence, spread
-from pycore.roofline.interconnect import link
-from pycore.roofline.load import STYLES, Pace, Requests, pace
+from pycore.roofline.load import Pace, pace
+from pycore.roofline.parts import decode_terms, largest, part_terms
 from pycore.roofline.prepare import prepare
-from pycore.roofline.step import Parts, Step, step_parts, sum_parts
-from pycore.roofline.work import Work, work
-from pycore.units import MIB
-from pycore.vram import engines
+from pycore.roofline.question import Question, compute_of, question
+from pycore.roofline.step import step_parts, sum_parts
 
 LIMIT_SEQUENCES = 1 << 20
 
@@ -51,41 +49,6 @@ class SpeedPoint:
     tpot_s: float
     tokens_per_s_user: float
     tokens_per_s_per_gpu: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """A deployment looked at as a step and a load."""
-
-    deployment: Deployment
-    step: Step
-    work: Work
-    load: Requests
-    parallel: Parallel
-
-
-def question(deployment: Deployment, sequences: int = 0, ideal: bool = False) -> Question:
-    """The step and the load of one replica. Engines that split by layers use all devices of a replica as stages, one
-    micro-batch after the other (llama.cpp, transformers); the others keep every pipeline stage busy."""
-    profile = engines.engine(deployment.engine)
-    tensor, stages = engines.spread(profile, deployment.parallel)
-    parallel = Parallel(tensor=tensor, pipeline=stages, data=deployment.parallel.data, expert=deployment.parallel.expert)
-    step = prepare(deployment.model, deployment.weights, deployment.keys, deployment.values, parallel,
-                   deployment.accelerator, deployment.engine, ideal)
-    share = -(-sequences // deployment.parallel.data) if sequences else deployment.sequences_per_replica
-    load = Requests(sequences=share, prompt=deployment.prompt, output=deployment.output, budget=tokens_a_step(deployment),
-                    style=STYLES[deployment.engine],
-                    batches=min(share, stages) if profile.split == "tensor" else 1)
-    return Question(deployment=deployment, step=step, load=load, parallel=parallel,
-                    work=work(deployment.model, deployment.weights, deployment.keys, deployment.values, parallel))
-
-
-def tokens_a_step(deployment: Deployment) -> int:
-    """Most tokens in one forward pass: asked, or the engine's default for the card; transformers takes whole prompts."""
-    card = deployment.accelerator
-    visible = card.memory_usable_mib * MIB if card.memory_usable_mib else card.memory_box_gib * 1024 * MIB
-    found = engines.tokens_a_step(engines.engine(deployment.engine), visible, card.id, deployment.max_batched_tokens)
-    return found or deployment.prompt
 
 
 def speed(deployment: Deployment) -> Speed:
@@ -176,67 +139,6 @@ def prompt_range(asked: Question, parts: tuple[Term, ...], seconds: float) -> tu
     return low * borrowed.low, high * borrowed.high
 
 
-def compute_of(deployment: Deployment) -> str:
-    """The arithmetic of the linear layers."""
-    return arithmetic(deployment.weights, deployment.accelerator)
-
-
-def decode_terms(asked: Question, parts: Parts) -> tuple[Term, ...]:
-    """The parts of a decoding step."""
-    together, context = asked.load.together, asked.load.context
-    return part_terms(asked, parts, tokens=together, cached=context,
-                      flop=account.decode_flop(asked.work, together, context), prompt=False)
-
-
-def part_terms(asked: Question, parts: Parts, *, tokens: int, cached: int, flop: float, prompt: bool) -> tuple[Term, ...]:
-    """Parts of a step as terms; shares are those that the whole step reaches."""
-    card, engine = asked.deployment.accelerator, asked.deployment.engine
-    bandwidth = fact("Memory bandwidth", card.bandwidth_bytes_per_s, "B/s", basis="datasheet", source=card.source)
-    product = choose("product", card, compute_of(asked.deployment), engine)
-    keys = "kv8" if asked.deployment.keys.bits_per_weight <= 9 else "kv16"
-    attention = choose("prefill" if prompt else "decode", card, keys, engine)
-    read = account.weight_bytes(asked.work, tokens)
-    cache = account.cache_bytes(asked.work, 1 if prompt else tokens, cached) if parts.cache else 0.0
-    launches = asked.work.elementwise + sum(item.count for item in asked.work.products)
-    return (terms.weights_read(weight_bytes=read, bandwidth=bandwidth, share=reached(read, bandwidth.value, parts.weights),
-                               low=product.low, high=product.high),
-            terms.cache_read(cache_bytes=cache, bandwidth=bandwidth, share=reached(cache, bandwidth.value, parts.cache),
-                             low=attention.low, high=attention.high),
-            compute_term(asked, product, flop, parts.compute),
-            communication_term(asked, parts.communication),
-            terms.launched(kernels=launches, seconds_each=parts.overhead / launches))
-
-
-def compute_term(asked: Question, product: Fit, flop: float, seconds: float) -> Term:
-    """Compute that reading does not hide; nothing where the card's rate is not known."""
-    card, engine = asked.deployment.accelerator, asked.deployment.engine
-    if not asked.step.timed_prompts or not seconds:
-        return terms.compute_beyond(flop=0.0, rate=1.0, share=1.0, hidden=0.0, low=1.0, high=1.0)
-    peak = rate(card, compute_of(asked.deployment), engine)
-    share = min(product.compute_share, flop / peak / seconds)
-    return terms.compute_beyond(flop=flop, rate=peak, share=share, hidden=flop / (peak * share) - seconds, low=product.low,
-                                high=product.high)
-
-
-def communication_term(asked: Question, seconds: float) -> Term:
-    """Communication of one step."""
-    messages = asked.step.messages + asked.step.exchange[0] + asked.step.passes[0]
-    fit = link_fit(asked)
-    return terms.communicated(messages=messages, message_seconds=seconds / messages if messages else 0.0,
-                              low=fit.low if fit else 1.0, high=fit.high if fit else 1.0)
-
-
-def link_fit(asked: Question) -> Fit | None:
-    """The all-reduce fit in use, if devices talk at all."""
-    devices = asked.parallel.tensor if asked.parallel.tensor > 1 else min(2, asked.parallel.pipeline)
-    return link(asked.deployment.accelerator, devices).fit if devices > 1 else None
-
-
-def reached(moved: float, bandwidth: float, seconds: float) -> float:
-    """Share of the bandwidth that moving so many bytes in so many seconds is."""
-    return moved / (bandwidth * seconds) if seconds else 1.0
-
-
 def bandwidth_term(asked: Question, seconds: float) -> Term:
     """Memory bandwidth utilisation of a decoding step."""
     together = asked.load.together
@@ -244,16 +146,6 @@ def bandwidth_term(asked: Question, seconds: float) -> Term:
     moved *= asked.load.batches / asked.parallel.pipeline
     return terms.utilised_bandwidth(step_bytes=moved, bandwidth=asked.deployment.accelerator.bandwidth_bytes_per_s,
                                     decode_step=seconds)
-
-
-def largest(parts: tuple[Term, ...]) -> str:
-    """What bounds a step, in words: its largest part."""
-    words = {"Weights read": "reading weights", "KV cache read": "reading the KV cache", "Communication": "communication",
-             "Compute beyond reading": "compute", "Launches and small kernels": "launches and small kernels"}
-    top = max(parts, key=lambda part: part.value)
-    if top.name == "Compute beyond reading" or parts[2].value > parts[0].value:
-        return "compute"
-    return words[top.name]
 
 
 def compute_bound(asked: Question) -> Term | None:
