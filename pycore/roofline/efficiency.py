@@ -16,11 +16,13 @@ CAPABILITIES = {"7.0": "volta", "7.5": "turing", "8.0": "ampere-data", "8.6": "a
                 "10.0": "blackwell-data", "10.3": "blackwell-ultra", "12.0": "blackwell", "12.1": "blackwell",
                 "6.1": "pascal"}
 NEAREST = {  # generations without a table of their own -> the one whose memory and matrix units are most alike
-    "volta": "ampere-data", "turing": "ampere", "pascal": "ampere", "ampere": "ampere-data",
+    "ada-geforce": "ada", "ampere-geforce": "ada-geforce", "volta": "ampere-data", "turing": "ampere", "pascal": "ampere", "ampere": "ampere-data",
     "CDNA2": "ampere-data", "CDNA3": "hopper", "CDNA4": "hopper", "RDNA3": "ada", "RDNA3.5": "ada", "RDNA4": "ada",
     "Xe-HPG": "xe2", "Gaudi2": "ampere-data", "Gaudi3": "hopper", "TPU v4": "ampere-data", "TPU v5e": "hopper",
     "TPU v5p": "hopper", "TPU v6e": "hopper",
 }
+OTHERS = ("vllm", "sglang", "trtllm")  # whose fits stand in where an engine has none of its own
+WEIGHT_ONLY = ("w4a16", "w8a16")  # but not for these products: each engine's unpacking kernels are its own
 STREAMED = ("product", "experts", "decode", "prefill", "elementwise")
 ENGINES = {"vllm": "vllm", "vllm-0.20": "vllm", "sglang": "sglang", "trtllm": "trtllm", "transformers": "vllm",
            "llama.cpp": "vllm"}
@@ -65,10 +67,14 @@ def fits() -> dict[tuple[str, str, str, str], Fit]:
 
 
 def generation(accelerator: Accelerator) -> str:
-    """The card's generation as the tables name it: NVIDIA's by compute capability, the others' by architecture."""
+    """The card's generation as the tables name it: NVIDIA's by compute capability, the others' by architecture. GeForce
+    cards of Ampere and Ada stand apart: their matrix units run at half rate and reach more of it."""
     if accelerator.architecture == "Xe2-HPG":
         return "xe2"
-    return CAPABILITIES.get(accelerator.compute_capability or "", accelerator.architecture)
+    found = CAPABILITIES.get(accelerator.compute_capability or "")
+    if found in ("ampere", "ada") and accelerator.segment == "consumer":
+        return f"{found}-geforce"
+    return found or accelerator.architecture
 
 
 def measured_generations() -> tuple[str, ...]:
@@ -81,7 +87,7 @@ def lineage(accelerator: Accelerator) -> tuple[str, ...]:
     chain = [generation(accelerator)]
     while chain[-1] in NEAREST:
         chain.append(NEAREST[chain[-1]])
-    return tuple(chain + [name for name in ("hopper", "blackwell", "ada") if name not in chain])
+    return tuple(chain + [name for name in ("hopper", "blackwell", "ada-geforce") if name not in chain])
 
 
 def substitutes(compute: str) -> tuple[str, ...]:
@@ -99,7 +105,7 @@ def choose(operation: str, accelerator: Accelerator, compute: str, engine: str) 
     chain = lineage(accelerator)
     for name in chain:
         for kind in substitutes(compute):
-            for maker in dict.fromkeys((wanted, "any", "vllm", "sglang", "trtllm")):
+            for maker in dict.fromkeys((wanted, "any", *OTHERS[:0 if kind in WEIGHT_ONLY and operation == "product" else 3])):
                 fit = fits().get((operation, name, kind, maker))
                 if fit and usable(fit):
                     return fit if name == chain[0] else borrowed(fit)

@@ -159,24 +159,27 @@ def decode(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
     read faster than the datasheet's bandwidth were served by the cache of the card and are left out."""
     found = [row for row in rows(facts / "kernels/attention_decode.csv.gz") if int(row["kv_len"]) >= 64]
     for (generation, engine, dtype), part in by_generation(found, "framework", "kv_dtype"):
-        element = 1 if dtype == "fp8" else 2
+        yield decode_row(part, table, generation, engine, 1 if dtype == "fp8" else 2, AIC)
 
-        def size(row: dict[str, str], element=element) -> float:
-            return 2 * element * int(row["batch"]) * int(row["kv_len"]) * int(row["kv_heads"]) * int(row["head_dim"])
 
-        part = [row for row in part if size(row) / (float(row["latency_ms"]) * 1e-3) <= table[row["system"]].bandwidth]
-        import numpy
+def decode_row(part: list[dict[str, str]], table: dict[str, Card], generation: str, engine: str, element: int,
+               source: str) -> Row:
+    """Fit one group of decoding kernels: rows with batch, kv_len, kv_heads, head_dim and latency_ms."""
+    import numpy
 
-        read = numpy.array([size(row) for row in part]) / figures(part, table, lambda card: card.bandwidth)
-        heads = column(part, "batch") * column(part, "kv_heads")
+    def size(row: dict[str, str]) -> float:
+        return 2 * element * int(row["batch"]) * int(row["kv_len"]) * int(row["kv_heads"]) * int(row["head_dim"])
 
-        def times(p: list[float], read=read, heads=heads) -> object:
-            return p[0] * MICRO + p[2] * NANO * heads + read / p[1]
+    part = [row for row in part if size(row) / (float(row["latency_ms"]) * 1e-3) <= table[row["system"]].bandwidth]
+    read = numpy.array([size(row) for row in part]) / figures(part, table, lambda card: card.bandwidth)
+    heads = column(part, "batch") * column(part, "kv_heads")
 
-        p, rest = fit(times, column(part, "latency_ms") * 1e-3, [(10, 0.8, 3), (10, 0.8, 20)],
-                      [(1, 200), SHARES, (0.01, 200)])
-        yield Row(operation="decode", generation=generation, compute=f"kv{8 * element}", engine=engine, launch_us=p[0],
-                  bandwidth_share=p[1], extra=p[2], residuals=rest, systems=systems(part), source=AIC)
+    def times(p: list[float]) -> object:
+        return p[0] * MICRO + p[2] * NANO * heads + read / p[1]
+
+    p, rest = fit(times, column(part, "latency_ms") * 1e-3, [(10, 0.8, 3), (10, 0.8, 20)], [(1, 200), SHARES, (0.01, 200)])
+    return Row(operation="decode", generation=generation, compute=f"kv{8 * element}", engine=engine, launch_us=p[0],
+               bandwidth_share=p[1], extra=p[2], residuals=rest, systems=systems(part), source=source)
 
 
 def prefill(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
@@ -184,17 +187,22 @@ def prefill(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
     found = [row for row in rows(facts / "kernels/attention_prefill.csv.gz")
              if int(row["isl"]) >= 128 and row["attn_dtype"] == "bfloat16"]
     for (generation, engine, dtype), part in by_generation(found, "framework", "kv_dtype"):
-        element = 1 if dtype == "fp8" else 2
-        batch, tokens, heads, kv, dim = (column(part, name) for name in ("batch", "isl", "heads", "kv_heads", "head_dim"))
-        read = batch * tokens * dim * (4 * heads + 2 * kv * element) / figures(part, table, lambda card: card.bandwidth)
-        work = 2 * batch * heads * dim * tokens * (tokens + 1) / figures(part, table, lambda card: card.bf16)
+        yield prefill_row(part, table, generation, engine, 1 if dtype == "fp8" else 2, AIC)
 
-        def times(p: list[float], read=read, work=work) -> object:
-            return p[0] * MICRO + read / p[1] + work / p[2]
 
-        p, rest = fit(times, column(part, "latency_ms") * 1e-3, [(10, 0.4, 0.5)], [(1, 200), SHARES, SHARES])
-        yield Row(operation="prefill", generation=generation, compute=f"kv{8 * element}", engine=engine, launch_us=p[0],
-                  bandwidth_share=p[1], compute_share=p[2], residuals=rest, systems=systems(part), source=AIC)
+def prefill_row(part: list[dict[str, str]], table: dict[str, Card], generation: str, engine: str, element: int,
+                source: str) -> Row:
+    """Fit one group of prompt kernels: rows with batch, isl, heads, kv_heads, head_dim and latency_ms."""
+    batch, tokens, heads, kv, dim = (column(part, name) for name in ("batch", "isl", "heads", "kv_heads", "head_dim"))
+    read = batch * tokens * dim * (4 * heads + 2 * kv * element) / figures(part, table, lambda card: card.bandwidth)
+    work = 2 * batch * heads * dim * tokens * (tokens + 1) / figures(part, table, lambda card: card.bf16)
+
+    def times(p: list[float]) -> object:
+        return p[0] * MICRO + read / p[1] + work / p[2]
+
+    p, rest = fit(times, column(part, "latency_ms") * 1e-3, [(10, 0.4, 0.5)], [(1, 200), SHARES, SHARES])
+    return Row(operation="prefill", generation=generation, compute=f"kv{8 * element}", engine=engine, launch_us=p[0],
+               bandwidth_share=p[1], compute_share=p[2], residuals=rest, systems=systems(part), source=source)
 
 
 def allreduce(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
@@ -218,12 +226,35 @@ def allreduce(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
                   bandwidth_share=p[1], compute_share=p[2], extra=p[3], residuals=rest, systems=systems(part), source=AIC)
 
 
+def profiled(facts: Path, name: str, system: str = "RTX4090") -> list[dict[str, str]]:
+    """Rows of one of LLMServingSim's tables of Llama-3.1-8B (32 heads, 8 KV heads, head size 128) under vLLM."""
+    return [row | {"system": system} for row in rows(facts / f"kernels/llmservingsim_{system}_Llama-3.1-8B_{name}.csv.gz")]
+
+
+def geforce(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
+    """GeForce Ada, whose matrix units run at half the professional cards' rate and so reach more of it. The same authors'
+    profile of the RTX PRO 6000 is left for testing."""
+    shapes = {"qkv_proj": (6144, 4096), "o_proj": (4096, 4096), "gate_up_proj": (28672, 4096), "down_proj": (4096, 14336)}
+    part = [row | {"m": row["tokens"], "n": str(shapes[row["layer"]][0]), "k": str(shapes[row["layer"]][1]),
+                   "latency_ms": str(float(row["time_us"]) / 1e3)}
+            for row in profiled(facts, "dense") if row["layer"] in shapes]
+    yield product_row(part, table, "ada-geforce", "bf16", "vllm", (2, 2, "bf16"), SIMULATOR)
+    attention = profiled(facts, "attention")
+    alone = [row | {"batch": row["n_decode"], "kv_len": row["kv_decode"], "kv_heads": "8", "head_dim": "128",
+                    "latency_ms": str(float(row["time_us"]) / 1e3)} for row in attention
+             if row["prefill_chunk"] == "0" and row["n_decode"] != "0" and int(row["kv_decode"]) >= 64]
+    yield decode_row(alone, table, "ada-geforce", "vllm", 2, SIMULATOR)
+    prompts = [row | {"batch": "1", "isl": row["prefill_chunk"], "heads": "32", "kv_heads": "8", "head_dim": "128",
+                      "latency_ms": str(float(row["time_us"]) / 1e3)} for row in attention
+               if row["n_decode"] == "0" and row["kv_prefill"] == "0" and int(row["prefill_chunk"]) >= 128]
+    yield prefill_row(prompts, table, "ada-geforce", "vllm", 2, SIMULATOR)
+
+
 def elementwise(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
     """Norm, rotary and activation kernels of Llama-3.1-8B under vLLM, from LLMServingSim's profiles of two cards."""
     sizes = {"layernorm": 4 * 4096 * 2, "rotary_emb": 2 * 5120 * 2, "act_fn": 3 * 14336 * 2}  # bytes moved per token
     for system in ("RTX4090", "RTXPRO6000"):
-        part = [row | {"system": system} for row in rows(facts / f"kernels/llmservingsim_{system}_Llama-3.1-8B_dense.csv.gz")
-                if row["layer"] in sizes]
+        part = [row for row in profiled(facts, "dense", system) if row["layer"] in sizes]
         import numpy
 
         moved = numpy.array([sizes[row["layer"]] * int(row["tokens"]) for row in part]) / table[system].bandwidth
@@ -239,8 +270,7 @@ def elementwise(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
 def sampling(facts: Path) -> Iterator[Row]:
     """The sampler of vLLM 0.19 by sequences in the step (time = launch + extra x sequences), same profiles."""
     for system in ("RTX4090", "RTXPRO6000"):
-        part = [row for row in rows(facts / f"kernels/llmservingsim_{system}_Llama-3.1-8B_per_sequence.csv.gz")
-                if row["layer"] == "sampler"]
+        part = [row for row in profiled(facts, "per_sequence", system) if row["layer"] == "sampler"]
         count = column(part, "sequences")
 
         def times(p: list[float], count=count) -> object:
@@ -276,7 +306,7 @@ def table_rows(facts: Path) -> list[Row]:
     """Every fit, in the order of the file."""
     table = cards(facts)
     return [*products(facts, table), *experts(facts, table), *decode(facts, table), *prefill(facts, table),
-            *allreduce(facts, table), *elementwise(facts, table), *sampling(facts), *streams(facts), *hosts(facts)]
+            *geforce(facts, table), *allreduce(facts, table), *elementwise(facts, table), *sampling(facts), *streams(facts), *hosts(facts)]
 
 
 def main(arguments: list[str] | None = None) -> int:

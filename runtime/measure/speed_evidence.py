@@ -2,7 +2,7 @@
 
     python -m runtime.measure.speed_evidence --facts ../shared/facts [--check]
 
-Writes data/validation/silicon.csv and single_stream.csv (the runs) and data/catalog/speed_evidence.csv (errors by engine
+Writes data/validation/silicon.csv, single_stream.csv and step_profile.csv (the runs) and data/catalog/speed_evidence.csv (errors by engine
 and card generation). No parameter is fitted on the served runs: kernels fix the model, the runs only say how wide its
 ranges have to be. llama.cpp is fitted on half of its reports and tested on the other.
 """
@@ -19,6 +19,7 @@ from pycore.roofline.efficiency import generation, stream_class
 from pycore.roofline.load import Pace, Requests, prompt_seconds
 from pycore.roofline.prepare import prepare
 from pycore.roofline.step import Step, step_seconds
+from runtime.measure import step_profile
 from runtime.measure.fitting import rounded
 from runtime.measure.single_stream import COLUMNS as STREAM_COLUMNS
 from runtime.measure.single_stream import Stream, host_reports, reports
@@ -120,6 +121,14 @@ def host_rows(facts: Path) -> list[dict[str, object]]:
                  "QwenLM/Qwen3 speed page @7a2f61ff; fitted on these very rows")
 
 
+def profile_rows(steps: list[step_profile.ProfiledStep]) -> list[dict[str, object]]:
+    """Whole steps of vLLM on a card whose fits come from other tables."""
+    pairs = [(step.seconds, step_profile.predicted(step), step_profile.predicted(step, ideal=True),
+              step.accelerator.removeprefix("nvidia-")) for step in steps if step.half == "test"]
+    return lines({("step", "vllm", "blackwell"): pairs}, 2,
+                 "LLMServingSim's profile of vLLM 0.19, data/validation/step_profile.csv")
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Write the tables, or compare them; the exit status."""
     parser = argparse.ArgumentParser(description="Measure the speed model against whole-engine runs.")
@@ -128,9 +137,11 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     runs = list(runs_of(given.facts))
     found = reports(given.facts)
-    evidence = serving_rows(runs) + stream_rows(found) + host_rows(given.facts)
+    steps = list(step_profile.steps_of(given.facts))
+    evidence = serving_rows(runs) + profile_rows(steps) + stream_rows(found) + host_rows(given.facts)
     files = {"data/validation/silicon.csv": csv_text(COLUMNS, (run.cells() for run in runs)),
              "data/validation/single_stream.csv": csv_text(STREAM_COLUMNS, map(dataclasses.asdict, found)),
+             "data/validation/step_profile.csv": csv_text(step_profile.COLUMNS, map(dataclasses.asdict, steps)),
              "data/catalog/speed_evidence.csv": csv_text(EVIDENCE, evidence)}
     return settle(files, check=given.check)
 
