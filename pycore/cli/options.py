@@ -33,7 +33,7 @@ class QuestionCommand(click.Command):
 class KnobOption(click.Option):
     """One field of a question as an option; `group` is the help section it stands in."""
 
-    def __init__(self, knob: Knob):
+    def __init__(self, knob: Knob) -> None:
         flag = {"is_flag": False, "flag_value": "yes"} if knob.kind == "flag" else {}
         super().__init__([knob.option, knob.name], type=str, metavar=metavar(knob), help=help_text(knob),
                          shell_complete=completer(knob), **flag)

@@ -62,23 +62,28 @@ def heading(text: str) -> None:
     line(text, style="bold")
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[int] = (),
+def table(columns: Sequence[str], rows: Iterable[Sequence[object] | None], *, right: Iterable[int] = (),
           indent: int = 2) -> None:
-    """Aligned columns without frames. `right`: the columns whose cells stand right (numbers)."""
+    """Aligned columns without frames. `right`: the columns whose cells stand right (numbers). A row None is a rule."""
     from rich import box
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
     numbers = set(right)
-    made = Table(box=box.SIMPLE_HEAD if any(columns) else None, show_header=any(columns), pad_edge=False,
-                 show_edge=False, header_style="dim")
+    made = Table(box=box.SIMPLE_HEAD, show_header=any(columns), pad_edge=False, show_edge=False, header_style="dim")
     for index, column in enumerate(columns):
         made.add_column(Text(plain(column)), justify="right" if index in numbers else "left",
                         no_wrap=index in numbers)
     for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else Text(plain(cell)) for cell in row))
-    console().print(Padding(made, (0, 0, 0, indent)))
+        if row is None:
+            made.add_section()
+        else:
+            made.add_row(*(Text(plain(one)) for one in row))
+    text = console()
+    with text.capture() as captured:
+        text.print(Padding(made, (0, 0, 0, indent), expand=False))
+    click.echo("\n".join(row.rstrip() for row in captured.get().splitlines()), color=True if text.is_terminal else None)
 
 
 def write_json(document: Mapping[str, Any]) -> None:
@@ -125,8 +130,3 @@ def bar(share: float, width: int = 24) -> str:
     """A text bar of `share` (0..1) of `width` characters."""
     filled = round(max(0.0, min(1.0, share)) * width)
     return "█" * filled + "·" * (width - filled)
-
-
-def field(name: str, value: object, note: str = "") -> tuple[str, str, str]:
-    """One row of a three-column list: name, value, note."""
-    return name, str(value), note

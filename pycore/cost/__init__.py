@@ -88,7 +88,7 @@ def cost(deployment: Deployment, speed: Any, *, utilisation: float, cached_share
 class Load:
     """Machine time of one request, as terms."""
 
-    def __init__(self, deployment: Deployment, speed: Any, cached_share: float, utilisation: Term):
+    def __init__(self, deployment: Deployment, speed: Any, cached_share: float, utilisation: Term) -> None:
         self.prompt, self.output, self.utilisation = deployment.prompt, deployment.output, utilisation
         rate = speed.requests_per_s
         step = fact("Decode-only step", add(part.value for part in speed.decode_parts), "s", basis="derived",

@@ -1,6 +1,6 @@
 """Which price an hour of the machine costs when the question names none, and how that price says where it is from."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from pycore.ledger import Term, fact
 from pycore.nouns import CloudPrice
@@ -27,12 +27,16 @@ def choose(prices: Iterable[CloudPrice], devices: int) -> CloudPrice | None:
     known to be stale); else the cheapest with any date; else the cheapest undated one; None where there is no price.
     Instances larger than the deployment count only where nothing smaller is sold.
     """
-    rows = on_demand(prices)
-    rows = tuple(row for row in rows if row.gpus <= devices) or rows
+    every = on_demand(prices)
+    rows = tuple(row for row in every if row.gpus <= devices) or every
     dated = tuple(row for row in rows if row.date)
-    newest = max((row.date for row in dated), default="")
-    recent = tuple(row for row in dated if row.date >= year_before(newest))
+    recent = tuple(row for row in dated if row.date >= year_before(newest(every)))
     return next(iter(recent or dated or rows), None)
+
+
+def newest(prices: Iterable[CloudPrice]) -> str:
+    """The latest date among prices, '' where none is dated."""
+    return max((row.date for row in prices), default="")
 
 
 def year_before(date: str) -> str:
@@ -53,11 +57,19 @@ def price_term(usd_per_gpu_hour: float, prices: Iterable[CloudPrice], devices: i
     """
     if usd_per_gpu_hour > 0:
         return fact("Price of one device", usd_per_gpu_hour, "USD/h", basis="given", source="the question")
+    prices = tuple(prices)
     price = choose(prices, devices)
     if price is None:
         return None
-    note = "" if price.date else "undated: the source gives no date, so it may be stale"
-    if price.gpus > devices:
-        note = "; ".join(filter(None, (note, f"sold {price.gpus:g} at a time: the rest is yours to use")))
     return fact("Price of one device", price.usd_per_gpu_hour, "USD/h", basis="reported",
-                source=f"{place(price)}; {price.source}", note=note)
+                source=f"{place(price)}; {price.source}", note="; ".join(cautions(price, newest(prices), devices)))
+
+
+def cautions(price: CloudPrice, latest: str, devices: int) -> Iterator[str]:
+    """What to know before paying that price."""
+    if not price.date:
+        yield "undated: the source gives no date, so it may be stale"
+    elif price.date < year_before(latest):
+        yield f"over a year older than the newest price held for this device ({latest}), so it may be stale"
+    if price.gpus > devices:
+        yield f"sold {price.gpus:g} at a time: the rest is yours to use"

@@ -36,7 +36,7 @@ class Download:
     token: str = ""
     deadline_s: float = DEADLINE_S
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         parts = urlsplit(self.endpoint)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise SourceError("HF_ENDPOINT", f"{self.endpoint!r} is not an http or https address")

@@ -199,6 +199,9 @@ def test_prices_say_place_and_date():
     assert dated.basis == "reported" and dated.source.startswith("aws r, i, 2026-09-06") and not dated.note
     undated = price_term(0, [price(cloud="nebius")], 1)
     assert "undated" in undated.source and "stale" in undated.note
+    eight = price(5.0, gpus=8, date="2026-09-06")
+    assert "over a year older" in price_term(0, [price(date="2025-03-07"), eight], 1).note
+    assert price_term(0, [price(date="2025-03-07")], 1).note == ""
     assert place(replace(price(), region="", instance="")) == "cloud (region not stated), undated"
 
 

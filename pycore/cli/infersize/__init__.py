@@ -1,5 +1,6 @@
 """The `infersize` command: one short file a subcommand, loaded when it is asked for."""
 
+import difflib
 import importlib
 import sys
 from collections.abc import Sequence
@@ -46,6 +47,14 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         return importlib.import_module(f"{__name__}.{name}").command if name in COMMANDS else None
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple:
+        """The command that the first argument names; a wrong one is answered with the nearest."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], COMMANDS, 2, 0.5)
+            raise click.UsageError(f"there is no command {args[0]!r}; commands: {', '.join(COMMANDS)}."
+                                   + (f" Did you mean {' or '.join(near)}?" if near else ""), ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

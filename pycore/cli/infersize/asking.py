@@ -20,22 +20,34 @@ def read_query(options: Mapping[str, Any]) -> infersize.Query:
 
 
 def from_hub(query: infersize.Query, explicit: bool) -> infersize.Query:
-    """A model that the catalogue lacks and that looks like 'owner/name' is asked of the Hub. Raises StudioError."""
+    """A model 'owner/name' that the catalogue does not hold by that name is asked of the Hub. Raises StudioError."""
     from pycore import catalog, hub
 
-    try:
-        catalog.model(query.model)
+    if not hub.looks_like_repository(query.model) or held(query.model):
         return query
-    except UnknownName as unknown:
-        if not hub.looks_like_repository(query.model):
-            raise
-        try:
-            found = hub.lookup(query.model)
-        except SourceError as error:
-            raise SourceError("--model", f"{query.model} is not in the catalogue"
-                              + (f" (nearest: {', '.join(unknown.suggestions)})" if unknown.suggestions else "")
-                              + f", and the Hub gave nothing: {error}") from None
+    try:
+        found = hub.lookup(query.model)
+    except SourceError as error:
+        nearest = ", ".join(catalog.suggest("models", query.model.rsplit("/", 1)[-1]))
+        raise SourceError(query.model, f"not in the catalogue (nearest: {nearest}), and the Hub gave nothing: {error}",
+                          "model") from None
     return with_config(query, found.config, explicit)
+
+
+def held(repository: str) -> bool:
+    """Whether the catalogue holds this repository's model, endings such as -Instruct or -AWQ aside.
+
+    Stricter than the catalogue's own match: 'someone/small' is somebody's model, not the one catalogued "small".
+    """
+    from pycore import catalog
+    from pycore.matching import atoms
+
+    try:
+        entry = catalog.model(repository)
+    except UnknownName:
+        return False
+    asked = atoms(repository.rsplit("/", 1)[-1], catalog.MODEL_NOISE)
+    return asked in (atoms(catalog.basename(entry), catalog.MODEL_NOISE), atoms(entry.name, catalog.MODEL_NOISE))
 
 
 def with_config(query: infersize.Query, config: str, explicit: bool) -> infersize.Query:
@@ -66,20 +78,13 @@ def stored_format(config: str, name: str) -> str:
 
 
 def answer(query: infersize.Query) -> infersize.Answer:
-    """The whole answer, matrix included. Raises StudioError."""
-    return infersize.answer(query)
+    """The answer without the matrix. Raises StudioError."""
+    return infersize.answer(query, with_matrix=False)
 
 
 def page_address(query: infersize.Query) -> str:
     """The query string that opens the same question on the page."""
     return "?" + to_url(query)
-
-
-def needed(value: Any, what: str, field: str | None = None) -> Any:
-    """The value, or NotKnown where the answer has none."""
-    if value is None:
-        raise NotKnown(what, field)
-    return value
 
 
 def joined(parts: Iterable[str]) -> str:
@@ -89,7 +94,8 @@ def joined(parts: Iterable[str]) -> str:
 
 def matrix(query: infersize.Query) -> tuple[infersize.MatrixRow, ...]:
     """Every accelerator, count and format for the question's model and load. Raises StudioError."""
-    return infersize.answer(query).matrix
+    *_, last = infersize.steps(query)
+    return last.matrix
 
 
 def exit_unless(fitting: object) -> None:
@@ -102,4 +108,4 @@ def memory(query: infersize.Query) -> Any:
     """The memory plan alone, for many models in a row. Raises StudioError."""
     from pycore.vram import plan
 
-    return plan.memory(infersize.deployment(query))
+    return plan.memory(infersize.resolve(query))

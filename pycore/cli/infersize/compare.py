@@ -31,6 +31,7 @@ Speeds are predictions. Exit status: 0 something fits; 1 nothing fits; 2 the que
 RISING = ("accelerator_name", "count", "format_name", "total_bytes", "tpot_s", "usd_per_million")
 FALLING = ("tokens_per_s_user", "tokens_per_s_total", "tokens_per_s_per_gpu", "max_sequences", "usable_bytes")
 SORTS = RISING + FALLING
+ROWS_SHOWN = 40
 
 
 @click.command(cls=QuestionCommand, epilog=EPILOG)
@@ -39,7 +40,8 @@ SORTS = RISING + FALLING
 @click.option("--only-fits", is_flag=True, help="Leave out what does not fit.")
 @click.option("--sort", type=click.Choice(SORTS), default="tokens_per_s_per_gpu", show_default=True,
               help="Best first by this column; what does not fit comes last.")
-@click.option("--top", type=click.IntRange(1), metavar="N", help="Only the first N rows.")
+@click.option("--top", type=click.IntRange(0), metavar="N",
+              help=f"Only the first N rows; 0 = all. [default: {ROWS_SHOWN} as text, all as JSON and CSV]")
 @question(Query)
 def command(**options: Any) -> None:
     """The matrix: one model on every accelerator, count and weight format."""
@@ -49,14 +51,16 @@ def command(**options: Any) -> None:
         options["matrix_quants"] = options["quant"]
     query = asking.read_query(options)
     rows, fitting = select(asking.matrix(query), options, query, only_fits, sort)
-    rows = rows[:top]
+    if top is None:
+        top = 0 if as_json or as_csv else ROWS_SHOWN
+    shown = rows[:top] if top else rows
     if as_json:
         output.write_json({"query": question_data(query), "url": "?" + to_url(query), "fitting": fitting,
-                           "rows": data(rows)})
+                           "rows": data(shown)})
     elif as_csv:
-        click.echo(as_text(rows), nl=False)
+        click.echo(as_text(shown), nl=False)
     else:
-        show(rows, fitting)
+        show(shown, len(rows), fitting)
     asking.exit_unless(fitting)
 
 
@@ -84,7 +88,7 @@ def order(row: MatrixRow, column: str) -> tuple:
 
 def as_text(rows: Sequence[MatrixRow]) -> str:
     """Comma-separated values, one line a row, with a header."""
-    columns = [field.name for field in dataclasses.fields(MatrixRow) if field.name != "changes"]
+    columns = [field.name for field in dataclasses.fields(MatrixRow) if field.name not in ("changes", "pace")]
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(columns)
@@ -92,12 +96,13 @@ def as_text(rows: Sequence[MatrixRow]) -> str:
     return buffer.getvalue()
 
 
-def show(rows: Sequence[MatrixRow], fitting: int) -> None:
+def show(rows: Sequence[MatrixRow], found: int, fitting: int) -> None:
     """The table in text."""
     output.table(("accelerator", "count", "weights", "fits", "GiB per GPU", "sequences", "TPOT", "tok/s user",
                   "tok/s total", "tok/s GPU", "$ per 1M"), [cells(row) for row in rows],
                  right=(1, 4, 5, 6, 7, 8, 9, 10), indent=0)
-    output.line(f"{len(rows):,} rows shown; {fitting:,} combinations fit. Speeds are predictions.")
+    more = "" if len(rows) == found else f" (--top {found} shows all)"
+    output.line(f"{len(rows):,} of {found:,} rows shown{more}; {fitting:,} combinations fit. Speeds are predictions.")
 
 
 def cells(row: MatrixRow) -> tuple[str, ...]:

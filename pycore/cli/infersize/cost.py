@@ -34,7 +34,7 @@ def command(**options: Any) -> None:
     """Dollars per million tokens, and how busy a machine must be to beat API offers."""
     as_json = flag(options, "as_json")
     answer = asking.answer(asking.read_query(options))
-    found = asking.needed(answer.cost, "the speed of this deployment is not known, so neither is its cost")
+    found = answer.cost
     if as_json:
         whole = document(answer)
         terms = ("usd_per_gpu_hour", "usd_per_million_blended", "usd_per_million_input", "usd_per_million_output")
@@ -42,8 +42,9 @@ def command(**options: Any) -> None:
             "curve": data(found.curve), "staircase": data(found.staircase), "offers": data(found.offers),
             "prices": data(found.prices),
             "terms": [term.as_dict() for name in terms if isinstance(term := getattr(found, name), Term)]})
-        return
-    show(answer, found)
+    else:
+        show(answer, found)
+    asking.exit_unless(answer.fits)
 
 
 def show(answer: Answer, found: Cost) -> None:

@@ -4,9 +4,13 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from pycore.cli.infersize.remarks import notes, remedy_command, targets
 from pycore.knobs import as_text, knobs, to_command, to_url
 from pycore.ledger import Term
 from pycore.systems.infersize import Answer, Query
+
+WORKINGS = ("pace",)
+"""Fields that a row carries for the core's own use."""
 
 
 def document(answer: Answer) -> dict[str, Any]:
@@ -27,6 +31,8 @@ def document(answer: Answer) -> dict[str, Any]:
         "remedies": [data(remedy) | {"command": remedy_command(query, remedy.changes)} for remedy in answer.remedies],
         "launch": data(answer.launch),
         "log": data(answer.log_rows),
+        "notes": list(notes(answer)),
+        "targets": data(targets(answer)),
         "terms": [one.as_dict() for one in answer.terms],
     }
 
@@ -34,11 +40,6 @@ def document(answer: Answer) -> dict[str, Any]:
 def question(query: Query) -> dict[str, Any]:
     """Every field with its value as JSON; `parse` takes it back."""
     return {knob.name: getattr(query, knob.name) for knob in knobs(query)}
-
-
-def remedy_command(query: Query, changes: Mapping[str, Any]) -> str:
-    """The command that asks the changed question."""
-    return to_command(dataclasses.replace(query, **changes), "infersize plan")
 
 
 def numbers(**terms: tuple[Term | None, float]) -> dict[str, float | None]:
@@ -65,16 +66,16 @@ def per_gpu(memory: Any) -> dict[str, Any]:
         usable_bytes=(memory.usable, 1), budget_bytes=(memory.budget, 1), free_bytes=(memory.free, 1))
 
 
-def capacity(found: Any) -> dict[str, Any] | None:
+def capacity(found: Any) -> dict[str, Any]:
     """What the engine would say it can hold."""
-    return None if found is None else numbers(
+    return numbers(
         kv_tokens=(found.kv_tokens, 1), blocks=(found.blocks, 1), max_context=(found.max_context, 1),
         max_sequences=(found.max_sequences, 1))
 
 
-def speed(found: Any) -> dict[str, Any] | None:
+def speed(found: Any) -> dict[str, Any]:
     """Predicted times in ms and rates in tokens/s, with their ranges."""
-    return None if found is None else numbers(
+    return numbers(
         ttft_ms=(found.ttft_s, 1000), tpot_ms=(found.tpot_s, 1000), prefill_ms=(found.prefill_s, 1000),
         tokens_per_s_user=(found.tokens_per_s_user, 1), tokens_per_s_total=(found.tokens_per_s_total, 1),
         tokens_per_s_per_gpu=(found.tokens_per_s_per_gpu, 1), requests_per_s=(found.requests_per_s, 1),
@@ -83,9 +84,9 @@ def speed(found: Any) -> dict[str, Any] | None:
          "bound_decode": found.bound_decode}
 
 
-def cost(found: Any) -> dict[str, Any] | None:
+def cost(found: Any) -> dict[str, Any]:
     """USD, per million tokens unless the name says otherwise; `usd_per_million_tokens` is the question's own mix."""
-    return None if found is None else numbers(
+    return numbers(
         usd_per_million_tokens=(found.usd_per_million_blended, 1),
         usd_per_million_input=(found.usd_per_million_input, 1),
         usd_per_million_cached_input=(found.usd_per_million_cached_input, 1),
@@ -104,7 +105,8 @@ def data(value: Any) -> Any:
     if isinstance(value, Term):
         return value.as_dict()
     if dataclasses.is_dataclass(value):
-        return {field.name: data(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {field.name: data(getattr(value, field.name)) for field in dataclasses.fields(value)
+                if field.name not in WORKINGS}
     if isinstance(value, (list, tuple)):
         return [data(one) for one in value]
     if isinstance(value, Mapping):

@@ -51,7 +51,8 @@ def folded(name: str) -> str:
 
 def chain(term: Term, depth: int = 0) -> Iterator[tuple[int, str]]:
     """(depth, text) lines: value, formula, the formula with its values, basis and source, then what it is made of."""
-    yield depth, f"{term.name} = {term.text}" + (f"  (range {term.range_text})" if term.range_text else "")
+    yield depth, f"{term.name} = {term.text}" + (
+        f"  (range {term.range_text})" if term.low != term.high else "")
     if term.formula and not term.parts:
         yield depth + 1, f"formula: {term.formula}"
         if term.substituted != term.formula:

@@ -33,12 +33,13 @@ def command(**options: Any) -> None:
     if not query.draft_model:
         raise InputError("draft_model", "", "accepted: a small model of the same family, such as qwen2.5-0.5b")
     answer = asking.answer(query)
-    found = asking.needed(answer.speculation, "the speed of this deployment is not known, so neither is a speed-up")
+    found = answer.speculation
     if as_json:
         whole = document(answer)
         output.write_json({key: whole[key] for key in ("model", "accelerator", "query", "url", "fits", "speculation")})
-        return
-    show(answer, found)
+    else:
+        show(answer, found)
+    asking.exit_unless(answer.fits)
 
 
 def show(answer: Answer, found: Speculation) -> None:
