@@ -88,11 +88,12 @@ def vllm_pages(model: Model, engine: Engine, keys: Format, values: Format, tenso
                batch_tokens: int, shards: int) -> Reservation:
     """vLLM's pool: groups of equally many layers share tensors, and every group takes pages of one size.
 
+    With decode context parallelism (`shards`) a page still holds as many tokens on its rank, of shards times as many.
     Source: vllm v1/core/kv_cache_utils.py (page size unified by longer blocks, groups of the least frequent kind's
     count) and v1/kv_cache_interface.py (units per sequence); the log rows v009, v012, v035, v036 come out exactly.
     """
     kinds = {group: layers for group, layers in group_layers(model, range(model.layers)).items() if layers}
-    rows = {group: token_bytes(group, keys, values, tensor, shards) for group in kinds}
+    rows = {group: token_bytes(group, keys, values, tensor) for group in kinds}
     pages = page_sizes(kinds, rows, engine, tensor)
     page = max(size for size, _ in pages.values())
     least, most = min(kinds.values()), max(kinds.values())
