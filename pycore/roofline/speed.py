@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from pycore.ledger import Term, add, fact
+from pycore.ledger import Term, add, fact, source_line
 from pycore.nouns import Deployment
 from pycore.roofline import account, terms
 from pycore.roofline.efficiency import arithmetic, choose, measured_generations, rate, streamed
@@ -167,7 +167,7 @@ def compute_bound(asked: Question) -> Term | None:
         middle = (low + high) // 2
         low, high = (low, middle) if bound(middle) else (middle + 1, high)
     return fact("Batch where decoding turns compute-bound", low * asked.load.batches, "sequences", basis="fitted",
-                source="data/catalog/efficiency.csv", line="pycore/roofline/speed.py",
+                source="data/catalog/efficiency.csv", line=source_line(compute_bound),
                 note="fewest sequences on a replica whose products compute longer than their weights are read")
 
 
