@@ -157,7 +157,7 @@ def _parts(term: Term) -> Iterable[Term]:
 
 
 def kind_of(term: Term, below: Iterable[str]) -> str:
-    """How a term is to be read. A computed number is a prediction as soon as anything under it is one or it is a range."""
+    """How a term is to be read. A computed number is a prediction once anything under it is, or it has a range."""
     if term.basis != "derived":
         return _KIND[term.basis]
     return "predicted" if "predicted" in set(below) or term.low is not None else "exact"

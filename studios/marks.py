@@ -19,7 +19,6 @@ class Segment:
     width: str = help_field("width, '3.2%'")
     middle: str = help_field("centre, for text inside")
     room: str = help_field("'wide': its label fits inside even on a phone; 'some': on a page; '': nowhere")
-    share: str = help_field("share of the bar's total, '31 %'")
     number: Number = help_field("its value")
 
 
@@ -30,8 +29,6 @@ class RangeMark:
     low: str = help_field("left end of the span, as a percentage")
     width: str = help_field("width of the span")
     point: str = help_field("where the value itself is")
-    low_text: str = help_field("left end in words")
-    high_text: str = help_field("right end in words")
 
 
 def percent(value: float, whole: float) -> str:
@@ -48,13 +45,12 @@ def share_text(value: float, whole: float) -> str:
 
 def stack(pieces: Sequence[tuple[str, float, int, Number]], whole: float) -> tuple[Segment, ...]:
     """A stacked bar of (label, value, style, number) on a scale that ends at `whole`; empty pieces are left out."""
-    total, at, segments = sum(piece[1] for piece in pieces), 0.0, []
+    at, segments = 0.0, []
     for label, value, style, number in pieces:
         if value > 0:
             segments.append(Segment(
                 label=label, style=style, x=percent(at, whole), width=percent(min(value, whole - at), whole),
-                middle=percent(at + value / 2, whole), room=room(label, value / whole),
-                share=share_text(value, total), number=number))
+                middle=percent(at + value / 2, whole), room=room(label, value / whole), number=number))
         at += value
     return tuple(segments)
 
@@ -65,10 +61,9 @@ def room(label: str, share: float) -> str:
     return "wide" if needed <= 350 * share else "some" if needed <= 850 * share else ""
 
 
-def range_mark(low: float, value: float, high: float, whole: float, low_text: str, high_text: str) -> RangeMark:
+def range_mark(low: float, value: float, high: float, whole: float) -> RangeMark:
     """`value` and its span on a scale from 0 to `whole`."""
-    return RangeMark(low=percent(low, whole), width=percent(high - low, whole), point=percent(value, whole),
-                     low_text=low_text, high_text=high_text)
+    return RangeMark(low=percent(low, whole), width=percent(high - low, whole), point=percent(value, whole))
 
 
 def step(value: float, thresholds: Sequence[float]) -> int:

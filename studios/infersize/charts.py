@@ -1,20 +1,22 @@
 """The charts of infersize as Vega-Lite specs: layout only, every number comes from the Page.
 
-Colours are the style sheet's custom properties, so a drawing follows light and dark. Width is the container's: the build
-draws each twice, for a page and for a phone.
+Colours are the style sheet's custom properties, so a drawing follows light and dark. Width is the container's: the
+build draws each twice, for a page and for a phone.
 """
 
 from typing import Any
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 HEIGHT = 320
+ROUND = [digit * 10**power for power in range(-2, 5) for digit in (1, 2, 5)]
+"""Where a logarithmic axis is labelled."""
 
 
 def charts(page: Any) -> dict[str, dict]:
     """Chart id -> spec, for those the page has data for."""
     found: dict[str, dict] = {}
-    if page.matrix:
-        found["pareto"] = pareto(page.matrix.points, page.speed_curve)
+    if page.matrix and page.matrix.frontier:
+        found["pareto"] = pareto(page.matrix.frontier)
     if page.cost.curve:
         found["breakeven"] = break_even(page.cost, page.answer.query.utilisation)
     if page.speculation:
@@ -25,7 +27,8 @@ def charts(page: Any) -> dict[str, dict]:
 
 def spec(description: str, layers: list[dict], height: int = HEIGHT, **more: Any) -> dict:
     """What every chart has in common."""
-    return {"$schema": SCHEMA, "description": description, "width": "container", "height": height, "layer": layers} | more
+    return {"$schema": SCHEMA, "description": description, "width": "container", "height": height,
+            "layer": layers} | more
 
 
 def values(names: tuple[str, ...], rows: Any) -> dict:
@@ -39,35 +42,41 @@ def rounded(value: Any) -> Any:
 
 def log_axis(field: str, title: str) -> dict:
     return {"field": field, "type": "quantitative", "title": title, "scale": {"type": "log", "nice": False},
-            "axis": {"format": "~s", "values": [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000],
-                     "gridOpacity": 0.7}}
+            "axis": {"format": "~s", "values": ROUND, "gridOpacity": 0.7}}
 
 
-def pareto(points: Any, curve: Any) -> dict:
-    """Per-user speed against work per device; the frontier as a line, the asked configuration named."""
-    rows = values(("name", "user", "device", "href", "place"),
-                  ((one.name, one.user, one.device, one.href, one.place) for one in points))
+def pareto(found: Any) -> dict:
+    """One user's speed against a card's work: a line a deployment over its batches, the frontier, the asked point."""
+    rows = [(one.name, "yours" if one.asked else "other", batch, user, device, best)
+            for one in found.sweeps for batch, user, device, best in one.points]
+    data = values(("name", "whose", "batch", "user", "device", "best"), rows)
     x, y = log_axis("user", "tokens/s of one user"), log_axis("device", "tokens/s per device")
-    tips = [{"field": "name", "title": "Configuration"}, {"field": "user", "title": "One user, tokens/s", "format": ".3~s"},
+    tips = [{"field": "name", "title": "Deployment"}, {"field": "batch", "title": "Sequences"},
+            {"field": "user", "title": "One user, tokens/s", "format": ".3~s"},
             {"field": "device", "title": "Per device, tokens/s", "format": ".3~s"}]
-    place = {"type": "nominal", "field": "place", "legend": None, "scale": {
-        "domain": ["other", "best", "asked"], "range": ["var(--c7)", "var(--c1)", "var(--c6)"]}}
-    shape = {"type": "nominal", "field": "place", "legend": None, "scale": {
-        "domain": ["other", "best", "asked"], "range": ["circle", "circle", "diamond"]}}
-    size = {"type": "nominal", "field": "place", "legend": None, "scale": {
-        "domain": ["other", "best", "asked"], "range": [22, 55, 130]}}
-    layers: list[dict] = [
-        {"transform": [{"filter": "datum.place == 'best'"}],
-         "mark": {"type": "line", "color": "var(--c1)", "strokeWidth": 1.5}, "encoding": {"x": x, "y": y}},
-        {"mark": {"type": "point", "filled": True, "opacity": 0.9},
-         "encoding": {"x": x, "y": y, "color": place, "shape": shape, "size": size, "tooltip": tips,
-                      "href": {"field": "href"}}},
-        {"transform": [{"filter": "datum.place == 'asked'"}],
-         "mark": {"type": "text", "dy": -14, "color": "var(--ink)", "fontSize": 12},
-         "encoding": {"x": x, "y": y, "text": {"field": "name"}}},
-    ]
-    return spec("Tokens per second of one user against tokens per second per device, one point a configuration.",
-                layers, data=rows)
+    mine = {"type": "nominal", "field": "whose", "legend": None, "scale": {
+        "domain": ["other", "yours"], "range": ["var(--c7)", "var(--c6)"]}}
+    width = {"type": "nominal", "field": "whose", "legend": None, "scale": {
+        "domain": ["other", "yours"], "range": [1, 2.5]}}
+    asked = values(("user", "device"), found.asked)
+    ends = values(("number", "user", "device"), (
+        (number, *one.points[0][1:3]) for number, one in enumerate(found.sweeps, 1)))
+    return spec("Tokens per second of one user against tokens per second per device, over the batch.", [
+        {"data": data, "mark": {"type": "line", "opacity": 0.75}, "encoding": {
+            "x": x, "y": y, "color": mine, "strokeWidth": width, "detail": {"field": "name"},
+            "order": {"field": "batch"}}},
+        {"data": data, "mark": {"type": "point", "filled": True, "size": 22, "opacity": 1},
+         "encoding": {"x": x, "y": y, "color": mine, "tooltip": tips}},
+        {"data": data, "transform": [{"filter": "datum.best"}],
+         "mark": {"type": "line", "color": "var(--c1)", "strokeWidth": 2, "point": {"color": "var(--c1)", "size": 40}},
+         "encoding": {"x": x, "y": y, "order": {"field": "user"}, "tooltip": tips}},
+        {"data": asked, "mark": {"type": "point", "shape": "diamond", "filled": True, "size": 150, "color": "var(--c6)",
+                                 "stroke": "var(--panel)", "opacity": 1}, "encoding": {"x": x, "y": y}},
+        {"data": asked, "mark": {"type": "text", "dx": 9, "dy": -9, "align": "left", "color": "var(--ink)",
+                                 "fontSize": 12, "fontWeight": 600, "text": "yours"}, "encoding": {"x": x, "y": y}},
+        {"data": ends, "mark": {"type": "text", "dy": 12, "color": "var(--soft)", "fontSize": 11},
+         "encoding": {"x": x, "y": y, "text": {"field": "number"}}},
+    ])
 
 
 def break_even(cost: Any, utilisation: float) -> dict:
@@ -76,8 +85,7 @@ def break_even(cost: Any, utilisation: float) -> dict:
     x = {"field": "busy", "type": "quantitative", "title": "share of the hour the machine is busy, %",
          "scale": {"domain": [0, 100]}, "axis": {"values": [0, 20, 40, 60, 80, 100], "gridOpacity": 0.7}}
     y = {"field": "usd", "type": "quantitative", "title": "USD per 1M tokens", "scale": {"type": "log", "nice": False},
-         "axis": {"format": "$~g", "gridOpacity": 0.7, "values": [
-             0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]}}
+         "axis": {"format": "$~g", "gridOpacity": 0.7, "values": ROUND}}
     layers: list[dict] = []
     for kind, low, median, high in cost.bands:
         if kind == "blended":
@@ -92,7 +100,8 @@ def break_even(cost: Any, utilisation: float) -> dict:
                  "encoding": {"x": {"value": "width"}, "y": {"field": "median", "type": "quantitative"}}},
             ]
     layers += [
-        {"data": curve, "mark": {"type": "line", "color": "var(--c1)", "strokeWidth": 2.5}, "encoding": {"x": x, "y": y}},
+        {"data": curve, "mark": {"type": "line", "color": "var(--c1)", "strokeWidth": 2.5, "interpolate": "monotone"},
+         "encoding": {"x": x, "y": y}},
         {"data": values(("busy",), [(100 * utilisation,)]),
          "mark": {"type": "rule", "color": "var(--soft)", "strokeDash": [2, 3]}, "encoding": {"x": x}},
         {"data": values(("busy",), [(100 * utilisation,)]),
@@ -105,8 +114,10 @@ def break_even(cost: Any, utilisation: float) -> dict:
 def draft_length(lengths: Any) -> dict:
     """Speed-up against the number of proposed tokens, with the line where nothing is gained."""
     data = values(("length", "gain"), lengths)
-    x = {"field": "length", "type": "quantitative", "title": "draft length, tokens", "axis": {"tickMinStep": 1}}
-    y = {"field": "gain", "type": "quantitative", "title": "speed-up", "axis": {"format": ".2~f"},
+    x = {"field": "length", "type": "quantitative", "title": "draft length, tokens",
+         "axis": {"values": list(range(0, 17, 2)), "gridOpacity": 0.7}}
+    y = {"field": "gain", "type": "quantitative", "title": "speed-up",
+         "axis": {"format": ".2~f", "tickCount": 5, "gridOpacity": 0.7},
          "scale": {"zero": False}}
     return spec("Speed-up against draft length.", [
         {"data": values(("gain",), [(1.0,)]), "mark": {"type": "rule", "color": "var(--soft)", "strokeDash": [4, 3]},
@@ -119,7 +130,7 @@ def draft_length(lengths: Any) -> dict:
 
 
 def crossover(points: Any) -> dict:
-    """Speed-up over acceptance and batch: brown where speculation slows down, blue where it pays, the figure in each."""
+    """Speed-up over acceptance and batch: brown where it slows down, blue where it pays, the figure in each."""
     data = values(("acceptance", "batch", "gain"), points)
     x = {"field": "batch", "type": "ordinal", "title": "sequences at once", "axis": {"labelAngle": 0}}
     y = {"field": "acceptance", "type": "ordinal", "title": "acceptance", "sort": "descending",

@@ -1,10 +1,15 @@
-"""How well it works: predicted against a pasted log, and the errors over all reports that the core was compared with."""
+"""How well it works: predicted against a pasted log, and the errors over all reports the core was compared with."""
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
-from pycore.units import binary_bytes, significant
+from pycore.roofline import evidence as speed_evidence
+from pycore.units import binary_bytes, show, significant
+from pycore.vram import evidence as memory_evidence
 from studios.explain import Ledger, Number, help_field
+
+QUANTITIES = {"tpot": "time per output token", "ttft": "time to first token", "prompt": "prefill", "decode": "decode"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +20,7 @@ class LogLine:
     predicted: Number = help_field("ours")
     actual: str = help_field("the log's")
     difference: str = help_field("actual less predicted, in per cent with its sign")
-    close: str = help_field("'yes' within 3 %, 'no' otherwise")
+    inside: bool = help_field("whether the log's value lies in the range that we show")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +38,7 @@ class ErrorTable:
     summary: str = help_field("the result in one sentence")
     columns: tuple[str, ...] = help_field("column heads")
     rows: tuple[tuple[str, ...], ...] = help_field("cells as text")
-    source: str = help_field("where the measurements come from")
+    note: str = help_field("a remark under it: sources, exceptions; or ''")
 
 
 def log_view(answer: Any, ledger: Ledger) -> LogView | None:
@@ -45,13 +50,58 @@ def log_view(answer: Any, ledger: Ledger) -> LogView | None:
 
 
 def log_line(row: Any, ledger: Ledger) -> LogLine:
-    actual = binary_bytes(row.actual_bytes) if row.predicted.unit == "B" else \
-        f"{significant(row.actual_bytes)} {row.predicted.unit}"
-    return LogLine(name=row.name, predicted=ledger.number(row.predicted), actual=actual,
-                   difference=f"{row.difference_percent:+.1f} %".replace("-", "−"),
-                   close="yes" if abs(row.difference_percent) <= 3 else "no")
+    return LogLine(name=row.name, predicted=ledger.number(row.predicted), actual=show(row.actual, row.predicted.unit),
+                   difference=signed(row.difference_percent), inside=row.inside)
 
 
+def signed(percent: float, digits: int = 1) -> str:
+    """A difference with its sign: '+0.4 %', '−1.8 %'."""
+    return f"{percent:+.{digits}f} %".replace("-", "−")
+
+
+@functools.cache
 def error_tables() -> tuple[ErrorTable, ...]:
-    """The comparisons that ship with the core."""
-    return ()
+    """The comparisons that ship with the core: memory against start-up logs, speed against measured runs."""
+    return (memory_summary(), memory_logs(), speed_runs())
+
+
+def memory_summary() -> ErrorTable:
+    """Errors of the byte ledger by quantity, on logs that no constant was fitted on."""
+    held_out = memory_evidence.summaries(fitted=False)
+    pool = next(row for row in held_out if row.quantity == "KV pool")
+    return ErrorTable(
+        title="Memory against engines' own start-up logs",
+        summary=f"KV pool: median error {significant(pool.median_absolute_percent, 2)} % on {pool.rows} logs that "
+                f"nothing was fitted on; {pool.inside} of {pool.rows} lie inside the range shown.",
+        columns=("Quantity", "Logs", "Median error", "Worst", "Inside the range shown"),
+        rows=tuple((row.quantity, f"{row.rows}", f"{significant(row.median_absolute_percent, 2)} %",
+                    signed(row.worst_percent), f"{row.inside} of {row.rows}") for row in held_out),
+        note="Nothing is left out: the worst rows are listed below with what is known about them.")
+
+
+def memory_logs() -> ErrorTable:
+    """Every log's KV pool, the largest error last."""
+    rows = sorted((row for row in memory_evidence.evidence() if row.quantity == "KV pool"),
+                  key=lambda row: (abs(row.error_percent), row.id))
+    return ErrorTable(
+        title="Each log's KV pool", summary=f"{len(rows)} logs, the closest first; 'fitted' says that the overhead "
+        "constants were fitted on it.",
+        columns=("Model, set-up", "Engine", "Card", "Predicted", "Logged", "Error", "Source"),
+        rows=tuple((f"{row.model}, {row.setup}", f"{row.engine} {row.version}", row.card, binary_bytes(row.predicted),
+                    binary_bytes(row.reported), signed(row.error_percent),
+                    ("fitted: " if row.fitted else "") + row.source) for row in rows),
+        note="")
+
+
+def speed_runs() -> ErrorTable:
+    """Errors of predicted times by quantity and engine, beside those of the plain roofline."""
+    kept = [row for row in speed_evidence.evidence() if row.generation == "all" and row.engine != "all"]
+    return ErrorTable(
+        title="Speed against measured runs",
+        summary="Runs of whole engines that nothing was fitted on, beside what the datasheet alone would say (the "
+                "plain roofline).",
+        columns=("Quantity", "Engine", "Runs", "Median error", "90 % within", "Plain roofline, median"),
+        rows=tuple((QUANTITIES.get(row.quantity, row.quantity), row.engine, f"{row.rows:,}",
+                    f"{row.median_error_pct:g} %", f"{row.p90_error_pct:g} %",
+                    "–" if row.roofline_error_pct is None else f"{row.roofline_error_pct:g} %") for row in kept),
+        note="Sources: " + "; ".join(dict.fromkeys(row.source for row in kept)) + ".")

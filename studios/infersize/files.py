@@ -16,16 +16,12 @@ def downloads(page: Any) -> dict[str, tuple[str, str]]:
     terms = [term.as_dict() for term in page.answer.terms]
     files = {
         "infersize.json": ("application/json", json.dumps({"fits": page.fits, "terms": terms}, indent=1, default=str)),
-        "ledger.csv": ("text/csv", table(LEDGER, (row_of(term) for root in page.answer.terms for term in root.walk()))),
+        "ledger.csv": ("text/csv", table(LEDGER, terms)),
     }
     if page.answer.matrix:
         files["matrix.csv"] = ("text/csv", table(MATRIX, ({name: getattr(row, name) for name in MATRIX}
                                                           for row in page.answer.matrix)))
     return files
-
-
-def row_of(term: Any) -> dict:
-    return {name: value for name, value in term.as_dict().items() if name in LEDGER}
 
 
 def table(columns: tuple[str, ...], rows: Iterable[dict]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from pycore.ledger import Term
 from pycore.units import GIB, binary_bytes, significant
 from studios.explain import Ledger, Number, help_field
-from studios.infersize.speed import Figure
+from studios.infersize.speed import Figure, listed
 from studios.marks import Segment, percent, share_text, stack
 
 
@@ -56,7 +56,7 @@ class Memory:
     """Everything about bytes."""
 
     bar: MemoryBar = help_field("the picture")
-    kv: tuple[KvLine, ...] = help_field("least that the model needs; what the engine reserves for the load; its whole pool")
+    kv: tuple[KvLine, ...] = help_field("what the model needs, what the engine reserves, its whole pool")
     per_token: Number = help_field("KV bytes per token and device")
     rows: tuple[ByteRow, ...] = help_field("the addends")
     total: ByteRow = help_field("their sum, equal to the byte")
@@ -79,15 +79,17 @@ def memory(answer: Any, ledger: Ledger, engine: str) -> Memory:
 
 def apart(plan: Any, ledger: Ledger) -> tuple[Figure, ...]:
     """What the rows hold together or leave out: vision tower, MTP layers, what stays in main memory."""
-    found = (("Vision tower", plan.vision, "part of the weights"), ("MTP layers", plan.mtp, "not loaded; would come on top"),
+    found = (("Vision tower", plan.vision, "part of the weights"),
+             ("MTP layers", plan.mtp, "not loaded; would come on top"),
              ("Token embedding", plan.host, "in main memory, not on the device"))
-    return tuple(Figure(name=name, number=ledger.number(term), note=note) for name, term, note in found if term is not None)
+    return listed(found, ledger)
 
 
 def scale(answer: Any) -> float:
     """Bytes at the right end of the bar: the box, or what is needed where that is more."""
     plan = answer.memory
-    return max(answer.deployment.accelerator.memory_box_gib * GIB, plan.usable.value, plan.total.high or plan.total.value)
+    box = answer.deployment.accelerator.memory_box_gib * GIB
+    return max(box, plan.usable.value, plan.total.high or plan.total.value)
 
 
 def bar(answer: Any, ledger: Ledger, whole: float, total: Number) -> MemoryBar:
@@ -120,10 +122,10 @@ def kv_lines(answer: Any, ledger: Ledger, engine: str) -> tuple[KvLine, ...]:
     return (
         KvLine(name="The model needs at least", number=ledger.number(plan.kv_minimum), style="plain",
                width=percent(plan.kv_minimum.value, whole), note=f"for {load}, no page or block rounding"),
-        KvLine(name=f"{engine} reserves", number=ledger.number(plan.kv), style="hatched", width=percent(plan.kv.value, whole),
-               note=overhead(plan.kv.value, plan.kv_minimum.value)),
-        KvLine(name="Its whole pool", number=ledger.number(plan.pool), style="empty", width=percent(plan.pool.value, whole),
-               note="what is left of the budget for the cache, filled or not"),
+        KvLine(name=f"{engine} reserves", number=ledger.number(plan.kv), style="hatched",
+               width=percent(plan.kv.value, whole), note=overhead(plan.kv.value, plan.kv_minimum.value)),
+        KvLine(name="Its whole pool", number=ledger.number(plan.pool), style="empty",
+               width=percent(plan.pool.value, whole), note="what is left of the budget for the cache, filled or not"),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from pycore.ledger import Term
 from pycore.units import dollars, significant
 from studios.explain import Ledger, Number, help_field
-from studios.infersize.speed import Figure, Tile
+from studios.infersize.speed import Figure, Tile, listed
 from studios.marks import range_mark
 
 
@@ -59,7 +59,6 @@ class SpeculationView:
     figures: tuple[Figure, ...] = help_field("tokens a step, speed-up, lengths and limits")
     lengths: tuple[tuple[int, float], ...] = help_field("(draft length, speed-up), for the chart")
     crossover: tuple[tuple[float, int, float], ...] = help_field("(acceptance, batch, speed-up), for the chart")
-    asked: tuple[int, float] = help_field("(batch, acceptance) of the question, for the chart")
 
 
 def cost_tile(cost: Any, utilisation: float, ledger: Ledger) -> Tile | None:
@@ -77,9 +76,8 @@ def cost_tile(cost: Any, utilisation: float, ledger: Ledger) -> Tile | None:
                 ledger.number(cost.usd_per_million_output, dollars), " output"),
                ("a device-hour at ", ledger.number(cost.usd_per_gpu_hour, dollars),
                 f", busy {significant(100 * utilisation)} %")),
-        mark=range_mark(own.low if own.low is not None else own.value, own.value, own.high or own.value, whole,
-                        dollars(own.low if own.low is not None else own.value), dollars(own.high or own.value)),
-        band=range_mark(band.low, band.median, band.high, whole, dollars(band.low), dollars(band.high)) if band else None)
+        mark=range_mark(own.value if own.low is None else own.low, own.value, own.high or own.value, whole),
+        band=range_mark(band.low, band.median, band.high, whole) if band else None)
 
 
 def cost_view(answer: Any, ledger: Ledger) -> CostView:
@@ -128,7 +126,8 @@ def speculation_view(answer: Any, ledger: Ledger) -> SpeculationView | None:
     found, query = answer.speculation, answer.query
     if found is None:
         return None
-    rows = (("Tokens a step", found.expected_tokens, f"{query.draft_length} proposed, chance {query.acceptance:g} each"),
+    proposed = f"{query.draft_length} proposed, chance {query.acceptance:g} each"
+    rows = (("Tokens a step", found.expected_tokens, proposed),
             ("Speed-up at this load", found.speedup, ""), ("Time per token with the draft", found.tpot_s, ""),
             ("Best draft length", found.best_length, ""), ("Speed-up at that length", found.best_speedup, ""),
             ("Acceptance it needs to break even", found.break_even_acceptance, ""),
@@ -136,6 +135,4 @@ def speculation_view(answer: Any, ledger: Ledger) -> SpeculationView | None:
             ("Draft's KV cache", found.draft_kv, "for the same load"))
     return SpeculationView(
         verdict=found.verdict, draft=query.draft_model, lengths=found.length_curve, crossover=found.crossover,
-        figures=tuple(Figure(name=name, number=ledger.number(term), note=note) for name, term, note in rows
-                      if term is not None),
-        asked=(answer.deployment.sequences, query.acceptance))
+        figures=listed(rows, ledger))

@@ -1,10 +1,11 @@
 """Speed as a page shows it: the three tiles, and where the time of a step goes."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from pycore.ledger import Term, total
-from pycore.units import show, significant
+from pycore.units import significant
 from studios.explain import Ledger, Number, help_field
 from studios.marks import RangeMark, Segment, range_mark, stack
 
@@ -48,7 +49,7 @@ def ranged(term: Term, whole: float) -> RangeMark | None:
     """The term's span on a scale up to `whole`, or None where it is exact."""
     if term.low is None or whole <= 0:
         return None
-    return range_mark(term.low, term.value, term.high, whole, show(term.low, term.unit), show(term.high, term.unit))
+    return range_mark(term.low, term.value, term.high, whole)
 
 
 def speed_tile(speed: Any, ledger: Ledger) -> Tile:
@@ -70,7 +71,8 @@ def phases(speed: Any, ledger: Ledger) -> tuple[Phase, ...]:
     """Prefill and decode, split into what they spend their time on."""
     names = dict.fromkeys(part.name for part in (*speed.decode_parts, *speed.prefill_parts))
     styles = {name: 1 + index % 6 for index, name in enumerate(names)}
-    found = (("Decode step", speed.decode_parts, speed.bound_decode), ("Prefill step", speed.prefill_parts, speed.bound_prefill))
+    found = (("Decode step", speed.decode_parts, speed.bound_decode),
+             ("Prefill step", speed.prefill_parts, speed.bound_prefill))
     return tuple(phase(name, parts, bound, styles, ledger) for name, parts, bound in found if parts)
 
 
@@ -89,7 +91,17 @@ def figures(speed: Any, ledger: Ledger) -> tuple[Figure, ...]:
             ("Compute used in prefill", speed.mfu_prefill, "MFU: share of the dense rate"),
             ("Bandwidth used in decode", speed.mbu_decode, "MBU: share of the peak"),
             ("Decode turns compute-bound at", speed.compute_bound_batch, "until there a larger batch costs little"))
-    return tuple(Figure(name=name, number=ledger.number(term), note=note) for name, term, note in rows if term is not None)
+    return listed(rows, ledger)
+
+
+def listed(rows: Iterable[tuple[str, Term | None, str]], ledger: Ledger) -> tuple[Figure, ...]:
+    """(name, term, remark) as Figures; what is not known is left out."""
+    return tuple(Figure(name=name, number=ledger.number(term), note=note) for name, term, note in rows
+                 if term is not None)
+
+
+def sequences(count: float) -> str:
+    return f"{int(count):,} sequence" + ("" if count == 1 else "s")
 
 
 def capacity_tile(answer: Any, ledger: Ledger) -> Tile:
@@ -99,6 +111,6 @@ def capacity_tile(answer: Any, ledger: Ledger) -> Tile:
     whole = max(most.value, asked)
     return Tile(
         title="KV tokens in the engine's log", number=ledger.number(capacity.kv_tokens, significant),
-        mark=None, mark_name=(), band=range_mark(0, min(asked, whole), asked, whole, "0", f"{asked:,}"),
-        band_name=(f"{asked:,} of at most ", ledger.number(most), " asked"),
+        mark=None, mark_name=(), band=range_mark(0, asked, asked, whole),
+        band_name=(f"{asked:,} asked, room for ", ledger.number(most, sequences)),
         notes=((f"each of {deployment.context:,} tokens",), ("longest single ", ledger.number(capacity.max_context))))

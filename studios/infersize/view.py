@@ -4,17 +4,18 @@ Texts, widths and links are made here and in the modules beside this one; the te
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pycore import catalog
-from pycore.knobs import to_url
 from pycore.systems import infersize
 from pycore.units import binary_bytes, dollars, significant
 from studios.explain import Group, Ledger, Number, help_field, plain
 from studios.infersize import charts as drawings
 from studios.infersize import files
 from studios.infersize.evidence import ErrorTable, LogView, error_tables, log_view
+from studios.infersize.frontier import bare
+from studios.infersize.links import Links
 from studios.infersize.matrix import Matrix, matrix
 from studios.infersize.memory import Memory, memory
 from studios.infersize.money import CostView, SpeculationView, cost_tile, cost_view, speculation_view
@@ -55,13 +56,14 @@ class Flag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """The context of `panel.html.j2`; `answer` and `speed_curve` are for charts, downloads and the Python drawer."""
+    """The context of `panel.html.j2`; `answer` is for downloads and the Python drawer."""
 
     answer: Any = help_field("the Answer itself")
     fits: bool = help_field("whether the load fits")
     verdict: Sentence = help_field("the answer in one line: texts and Numbers; the template puts fits or not before it")
     lead: Sentence = help_field("what was asked, and what is left over or missing")
-    remarks: tuple[str, ...] = help_field("how unclear names were taken, and what the catalogue notes about them")
+    remarks: tuple[str, ...] = help_field("how unclear names were taken, and what the plan warns of")
+    notes: tuple[str, ...] = help_field("what the catalogue notes about model and accelerator")
     remedies: tuple[Remedy, ...] = help_field("ways out where it does not fit")
     memory: Memory = help_field("the bytes")
     tiles: tuple[Tile, ...] = help_field("speed, capacity, cost")
@@ -71,7 +73,7 @@ class Page:
     calibrated: bool = help_field("whether the efficiencies are fitted to measurements of this card and format")
     calibration: str = help_field("on what the efficiencies rest")
     assumptions: tuple[str, ...] = help_field("what the load is taken to be, and what of the speed is not known")
-    matrix: Matrix | None = help_field("every accelerator, count and format, or None")
+    matrix: Matrix | None = help_field("every accelerator, count and format; None while it is being computed")
     speculation: SpeculationView | None = help_field("speculative decoding, or None")
     cost: CostView = help_field("money and energy")
     log_lines: tuple[str, ...] = help_field("what the engine should log")
@@ -80,22 +82,19 @@ class Page:
     log: LogView | None = help_field("predicted against the pasted log, or None")
     evidence: tuple[ErrorTable, ...] = help_field("how far predictions were from real logs and measurements")
     ledger: tuple[Group, ...] = help_field("every number on the page, explained")
-    speed_curve: tuple[tuple[int, float, float], ...] = help_field("(sequences, tokens/s of one user, per device)")
 
 
 STEPS = None
 def steps(query: infersize.Query) -> Iterator[Any]:
-    """Progress of a long computation, then the Page. Raises StudioError."""
+    """The Page without the matrix at once, progress while that is computed, then the whole Page. Raises StudioError."""
     for item in infersize.steps(query):
-        if hasattr(item, "deployment"):
-            yield page(item)
-        else:
-            yield item
+        yield page(item) if isinstance(item, infersize.Answer) else item
 
 
 def page(answer: Any) -> Page:
     """An Answer as the page shows it."""
-    ledger, engine = Ledger(), ENGINES.get(answer.deployment.engine, answer.deployment.engine)
+    ledger, links = Ledger(), Links(answer.query)
+    engine = ENGINES.get(answer.deployment.engine, answer.deployment.engine)
     bytes_view = memory(answer, ledger, engine)
     ledger.section("Capacity")
     middle = capacity_tile(answer, ledger)
@@ -111,20 +110,21 @@ def page(answer: Any) -> Page:
     log = log_view(answer, ledger)
     return Page(
         answer=answer, fits=answer.fits, verdict=verdict, lead=lead, remarks=remarks(answer),
-        remedies=tuple(remedy(answer.query, one) for one in answer.remedies), memory=bytes_view, engine=engine,
+        notes=notes(answer.deployment),
+        remedies=tuple(remedy(one, links) for one in answer.remedies), memory=bytes_view, engine=engine,
         tiles=tuple(tile for tile in (first, middle, last) if tile), calibrated=speed.calibrated,
-        calibration=sentence_case(speed.calibration), assumptions=(*map(sentence_case, speed.assumptions), *speed.unknown), **parts, matrix=matrix(answer), speculation=speculation, cost=money,
+        calibration=sentence_case(speed.calibration),
+        assumptions=tuple(map(sentence_case, (*speed.assumptions, *speed.unknown))), **parts,
+        matrix=matrix(answer, links), speculation=speculation, cost=money,
         log_lines=answer.capacity.log_lines, launch=answer.launch.command,
         flags=tuple(Flag(flag=one.flag, value=str(one.value), why=one.why) for one in answer.launch.flags),
-        log=log, evidence=error_tables(), ledger=ledger.groups(),
-        speed_curve=tuple((point.sequences, point.tokens_per_s_user, point.tokens_per_s_per_gpu)
-                          for point in getattr(answer, "curve", ())))
+        log=log, evidence=error_tables(), ledger=ledger.groups())
 
 
 def sentences(answer: Any, ledger: Ledger, engine: str) -> tuple[Sentence, Sentence]:
     """The verdict and the lead."""
     deployment, plan, cost = answer.deployment, answer.memory, answer.cost
-    machine = f"{deployment.parallel.devices} × {short(deployment.accelerator.name)}"
+    machine = f"{deployment.parallel.devices} × {bare(deployment.accelerator.name)}"
     each = "on each" if deployment.parallel.devices > 1 else "of memory"
     if answer.fits:
         verdict = (f"on {machine}: {counted(deployment.sequences, 'user')} at ",
@@ -141,7 +141,7 @@ def sentences(answer: Any, ledger: Ledger, engine: str) -> tuple[Sentence, Sente
 
 def setting(deployment: Any, engine: str) -> str:
     """What was asked, in a sentence."""
-    keys, values = deployment.keys.name, deployment.values.name
+    keys, values = (one.name.removeprefix("KV cache ") for one in (deployment.keys, deployment.values))
     cache = keys if keys == values else f"{keys} keys and {values} values"
     split = ", ".join(f"{size} {word}" for size, word in (
         (deployment.parallel.tensor, "tensor-parallel"), (deployment.parallel.pipeline, "pipeline stages"),
@@ -159,11 +159,6 @@ def size(count: float) -> str:
     return binary_bytes(count, 3)
 
 
-def short(name: str) -> str:
-    """An accelerator without its maker."""
-    return name.removeprefix("NVIDIA ").removeprefix("AMD ").removeprefix("Intel ")
-
-
 def sentence_case(text: str) -> str:
     return text[:1].upper() + text[1:]
 
@@ -173,16 +168,20 @@ def counted(number: int, noun: str) -> str:
 
 
 def remarks(answer: Any) -> tuple[str, ...]:
-    """Names that could have meant something else, and what the catalogue notes about model, format and card."""
-    query, deployment = answer.query, answer.deployment
+    """Names that could have meant something else, and what the plan warns of."""
+    query = answer.query
     found = (catalog.meaning("accelerators", query.gpu), catalog.meaning("formats", query.quant))
-    return tuple(plain(text) for text in found if text) + answer.memory.notes + tuple(
-        f"{noun.name}: {plain(noun.note)}" for noun in (deployment.model, deployment.accelerator) if noun.note)
+    return tuple(plain(text) for text in found if text) + answer.memory.notes
 
 
-def remedy(query: infersize.Query, found: Any) -> Remedy:
-    return Remedy(text=found.text, href="?" + to_url(replace(query, **found.changes)), cost=found.cost,
-                  needs=binary_bytes(found.total_bytes, 3))
+def notes(deployment: Any) -> tuple[str, ...]:
+    """What the catalogue notes about model and accelerator."""
+    return tuple(f"{plain(noun.name, 80)}: {plain(noun.note)}" for noun in (deployment.model, deployment.accelerator)
+                 if noun.note)
+
+
+def remedy(found: Any, links: Links) -> Remedy:
+    return Remedy(text=found.text, href=links.to(found.changes), cost=found.cost, needs=size(found.total_bytes))
 
 
 def headline(page: Page) -> str:

@@ -1,4 +1,4 @@
-"""The style sheet's colours, read out of the file: light and dark hold the contrast that WCAG 2.2 asks for (1.4.3, 1.4.11)."""
+"""The style sheet's colours, read out of the file: light and dark hold the contrast of WCAG 2.2 (1.4.3, 1.4.11)."""
 
 import re
 from pathlib import Path
@@ -8,11 +8,11 @@ import pytest
 CSS = Path(__file__).parents[2] / "site" / "css"
 TOKENS = (CSS / "1-tokens.css").read_text(encoding="utf-8")
 
-GROUNDS = ("ground", "panel")
+GROUNDS = ("bg", "panel")
 TEXT = [(ink, ground) for ground in GROUNDS for ink in ("ink", "soft", "accent", "good", "bad", "warn")]
-TEXT += [("ink", "sunk"), ("ink", "wash"), ("soft", "wash"), ("accent", "wash"), ("ink", "warn-wash"), ("warn", "warn-wash"),
-         ("accent", "warn-wash"), ("soft", "warn-wash"), ("ink", "bad-wash"), ("bad", "bad-wash"), ("good", "good-wash"),
-         ("on-accent", "accent"), ("ink", "h1")]
+TEXT += [("ink", "sunk"), ("ink", "wash"), ("soft", "wash"), ("accent", "wash"), ("ink", "warn-wash"),
+         ("warn", "warn-wash"), ("accent", "warn-wash"), ("soft", "warn-wash"), ("ink", "bad-wash"),
+         ("bad", "bad-wash"), ("good", "good-wash"), ("on-accent", "accent"), ("ink", "h1")]
 TEXT += [(f"on-c{index}", f"c{index}") for index in range(1, 7)]
 TEXT += [("on-heat", f"h{index}") for index in range(2, 7)]
 TEXT += [("ink", f"d{index}") for index in range(1, 7)]
@@ -70,6 +70,5 @@ def test_every_colour_used_is_a_token():
     used = {name for text in sheets.values() for name in re.findall(r"var\(--([\w-]+)", text)}
     defined = {name for text in sheets.values() for name in re.findall(r"--([\w-]+)\s*:", text)}
     assert used <= defined, used - defined
-    others = [text for name, text in sheets.items() if name not in ("1-tokens.css", "6-print.css")]
-    assert not re.findall(r"#[0-9a-fA-F]{3,8}\b(?![^{]*\{)", "".join(re.sub(r"/\*.*?\*/|#[a-z][\w-]*", "", text, flags=re.S)
-                                                                  for text in others))
+    others = "".join(text for name, text in sheets.items() if name not in ("1-tokens.css", "6-print.css"))
+    assert not re.findall(r":[^;{}]*#[0-9a-fA-F]{3,8}\b[^;{}]*;", others)
