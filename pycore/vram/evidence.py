@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from pycore import catalog
 from pycore.facts import table
+from pycore.ledger import Term
 from pycore.nouns import Accelerator, Deployment, Parallel
 from pycore.units import GIB
 from pycore.vram.engines import SORTING, Engine, engine
@@ -19,6 +20,7 @@ from pycore.vram.reservation import capacity_tokens
 from pycore.vram.stages import split
 
 QUANTITIES = ("KV pool", "KV tokens", "Weights", "Activations")
+EXACT = 0.01  # a figure without a range counts as right within 1 %
 REPORTED = {"KV pool": "pool_gib", "KV tokens": "kv_tokens", "Weights": "weights_gib", "Activations": "activation_gib"}
 
 
@@ -87,7 +89,8 @@ def compared(cells: dict[str, str]) -> list[EvidenceRow]:
             rows.append(EvidenceRow(
                 id=cells["id"], quantity=quantity, engine=profile.name, version=cells["version"], model=deployment.model.name,
                 card=cells["card"], setup=setup(cells), predicted=value, low=low, high=high, reported=reported,
-                error_percent=100.0 * (value / reported - 1.0), inside=low - slack <= reported <= high + slack,
+                error_percent=100.0 * (value / reported - 1.0), inside=low - slack <= reported <= high + slack or (
+                    low == high and abs(value / reported - 1.0) <= EXACT),
                 fitted=cells["version"] == "0.19.0" and cells["id"].startswith("p"), note=cells["note"], source=cells["source"]))
     return rows
 
@@ -130,7 +133,11 @@ def figures(plan: MemoryPlan, profile: Engine, deployment: Deployment) -> dict[s
         return capacity_tokens(plan.reservation, profile, int(pool), deployment.context, deployment.sequences)
 
     pool = plan.pool
-    low, high = (pool.value, pool.value) if pool.low is None else (pool.low, pool.high)
-    weights, active = plan.weights.value, plan.activations
+    _, low, high = spread_of(pool)
     return {"KV pool": (pool.value, low, high), "KV tokens": (tokens(pool.value), tokens(low), tokens(high)),
-            "Weights": (weights, weights, weights), "Activations": (active.value, active.low, active.high)}
+            "Weights": spread_of(plan.weights), "Activations": spread_of(plan.activations)}
+
+
+def spread_of(found: Term) -> tuple[float, float, float]:
+    """(value, low, high) of a term; the ends are the value where it is exact."""
+    return (found.value, found.value, found.value) if found.low is None else (found.value, found.low, found.high)

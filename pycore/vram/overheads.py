@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pycore.ledger import Range, Term, fact, term, total
 from pycore.nouns import Accelerator, AttentionGroup, Model
 from pycore.units import GIB, MIB
-from pycore.vram.engines import Engine
+from pycore.vram.engines import SORTING, Engine
 
 SCRATCH_BYTES = 4 * 132  # a vocabulary entry: one fp32 row for each of an H100's 132 multiprocessors (vllm#33538)
 WORKSPACE_BYTES = 45_000_000  # cuBLAS workspace (32 MiB) and small buffers: the fit's constant
@@ -144,10 +144,12 @@ def sglang_captured(largest: int) -> int:
 
 
 NON_TORCH = {  # devices of a stage -> (value, low, high) in GiB that the engine counts inside its budget
-    "one": (0.25, 0.0, 0.61),  # 24 runs: 0.07 to 0.46; v004 0.35, v066 0.05, v071 0.01; vllm logs up to 0.61
-    "linked": (2.1, 0.39, 3.58),  # runs at tp 2 and 4: 2.06 to 2.21; v069 2.1 (tp 8); v003 3.58; 0.55 until 0.17
+    "one": (0.25, 0.0, 0.61),  # runs: 0.07 to 0.46; other vLLM logs up to 0.61
+    "linked": (2.1, 1.9, 2.6),  # runs at tp 2 and 4: 2.06 to 2.21; v069 2.1 at tp 8
     "unlinked": (0.39, 0.0, 2.2),  # v020: 0.39 over PCIe; v040 leaves none at tp 8
 }
+NON_TORCH_SORTING = {  # the same until 0.16: v002 1.79, v004 0.35, v071 0.01; v003 3.58 and 0.55 (p40) at tp 2
+    "one": (0.25, 0.0, 1.79), "linked": (2.1, 0.39, 3.58), "unlinked": (0.39, 0.0, 2.2)}
 CONTEXT = {"one": (0.51, 0.2, 0.61), "many": (1.5, 0.8, 2.05)}
 """CUDA context (and, with several devices, NCCL's buffers) in GiB, held before the engine starts to count.
 24 runs: 0.51 alone, 1.43 to 1.55 at two and four devices (1.99 to 2.05 for two); vllm#51590: 1.37 GiB over the budget."""
@@ -181,7 +183,8 @@ def framework(engine: Engine, tensor: int, stages: int, fast_link: bool) -> tupl
     if engine.memory_rule != "total":
         return gibibytes("Other allocations", (0.0, 0.0, 0.25), "no log with this term; up to vLLM's on one device"), outside
     kind = non_torch_kind(tensor, fast_link)
-    return gibibytes("Allocations outside PyTorch", NON_TORCH[kind], "vram_reports v002-v071; vLLM 0.19.0 logs"), outside
+    figures = (NON_TORCH_SORTING if engine.id == SORTING.id else NON_TORCH)[kind]
+    return gibibytes("Allocations outside PyTorch", figures, "vram_reports v002-v071; vLLM 0.19.0 logs"), outside
 
 
 def hidden(accelerator: Accelerator) -> Term:

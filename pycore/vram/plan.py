@@ -79,8 +79,20 @@ def free_bytes(budget, needed):
     return budget - needed
 
 
-@term("KV pool", "B", source="the engine's rule: budget less everything else")
-def pool_bytes(budget, others):
+@term("KV pool", "B", source="vllm gpu_worker: requested memory less weights, profile and (from 0.21) graphs")
+def pool_of_total(visible, fraction, counted):
+    """max(0, visible × fraction - counted)"""
+    return max(0, int(visible * fraction) - counted)
+
+
+@term("KV pool", "B", source="sglang profile_max_num_token: free after loading less (1 - fraction) of free before")
+def pool_of_static(visible, context, used, fraction, counted):
+    """max(0, (visible - context - used) × fraction - counted)"""
+    return max(0, int((visible - context - used) * fraction) - counted)
+
+
+@term("KV pool", "B", source="no pool is set aside: what everything else leaves free")
+def pool_of_rest(budget, others):
     """max(0, budget - others)"""
     return max(0, budget - others)
 
@@ -151,11 +163,11 @@ def stage_plan(deployment: Deployment, profile: Engine, index: int) -> MemoryPla
     fraction = default_fraction(profile, usable.value, visible.value, outside.value, deployment.used_bytes, tensor, count,
                                 deployment.memory_fraction, batch)
     budget = budget_term(deployment, profile, visible, fraction, outside, activations, graphs)
-    others = total("All but the KV cache", (held, activations, graphs, framework))
     return MemoryPlan(
         weights=held, kv=kv, activations=activations, graphs=graphs, framework=framework, total=needed, usable=usable,
         visible=visible, fraction=fraction, budget=budget, free=free_bytes(budget=budget, needed=needed),
-        fits=needed.value <= budget.value and starts(profile, visible.value, fraction, outside.value, deployment.used_bytes), pool=pool_bytes(budget=budget, others=others), stage=index, stages=count,
+        fits=needed.value <= budget.value and starts(profile, visible.value, fraction, outside.value, deployment.used_bytes), stage=index,
+        pool=pool_term(deployment, profile, visible, fraction, budget, (held, activations, graphs, inside, outside)), stages=count,
         kv_minimum=minimum(model, deployment.keys, deployment.values, deployment.context, sequences, tensor,
                            group_layers(model, stage)),
         kv_bytes_per_token=per_token(model, deployment.keys, deployment.values, tensor, group_layers(model, stage)),
@@ -208,6 +220,19 @@ def budget_term(deployment: Deployment, profile: Engine, visible: Term, fraction
                              used=deployment.used_bytes)
     free_of = outside.value + (0 if profile.graphs_inside else graphs.value)
     return total_budget(visible=visible, fraction=fraction, outside=free_of, used=deployment.used_bytes)
+
+
+def pool_term(deployment: Deployment, profile: Engine, visible: Term, fraction: float, budget: Term,
+              rows: tuple[Term, Term, Term, Term, Term]) -> Term:
+    """What the engine gives the KV cache, as it would log it: its fraction less the rows that it counts."""
+    held, activations, graphs, inside, outside = rows
+    if profile.memory_rule == "total":
+        counted = total("Counted", (held, activations, inside) + ((graphs,) if profile.graphs_inside else ()))
+        return pool_of_total(visible=visible, fraction=fraction, counted=counted)
+    if profile.memory_rule == "static":
+        return pool_of_static(visible=visible, context=outside, used=deployment.used_bytes, fraction=fraction,
+                              counted=total("Counted", (held, inside)))
+    return pool_of_rest(budget=budget, others=total("All but the KV cache", rows))
 
 
 def mtp_term(deployment: Deployment, profile: Engine, tensor: int) -> Term | None:
