@@ -10,7 +10,7 @@ export interface Boot {
   type: "boot";
   studio: string;
   base: string; // absolute URL of the assets folder, ends in "/"
-  files: { [role: string]: { path: string; bytes: number } }; // by role: "pyodide.mjs", "app.zip", "snapshot.bin", ...
+  files: { [role: string]: { path: string; bytes: number; parts?: string[] } }; // by role: "pyodide.mjs", "app.zip", "snapshot.bin", ...
   source: string; // pattern of source links, with {path} and {line}
   plain: boolean; // do not use the snapshot (it failed before)
   check: string; // sha256 (hex) of the default panel as the build rendered it: the worker's self-check

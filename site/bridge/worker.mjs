@@ -33,30 +33,31 @@ function report(next = stage) {
 // A file's bytes, counted as they pass; too few or too many of them is an error, not a hang.
 async function bytes(role, response) {
   if (inlined[role]) { loaded += inlined[role].byteLength; return new Uint8Array(inlined[role]); }
-  const { body } = response ?? await arriving(role), data = new Uint8Array(boot.files[role].bytes);
+  const { path, parts = [path], bytes: expected } = boot.files[role], data = new Uint8Array(expected);
   let size = 0;
-  for (const reader = body.getReader(); ;) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    if (size + value.byteLength <= data.byteLength) data.set(value, size);
-    size += value.byteLength;
-    loaded += value.byteLength;
-    report();
+  for (const part of parts) { // hosts that refuse large files get them in pieces
+    const reader = (response ?? await arriving(part)).body.getReader();
+    for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
+      if (size + piece.value.byteLength <= expected) data.set(piece.value, size);
+      size += piece.value.byteLength;
+      loaded += piece.value.byteLength;
+      report();
+    }
   }
-  if (size !== data.byteLength) throw new Error(`${role}: ${size} bytes arrived instead of ${data.byteLength}`);
+  if (size !== expected) throw new Error(`${role}: ${size} bytes arrived instead of ${expected}`);
   return data;
 }
 
-async function arriving(role) {
-  const response = await fetched(address(role));
-  if (!response.ok) throw new Error(`${role}: the server answered ${response.status} ${response.statusText}`);
+async function arriving(path) {
+  const response = await fetched(new URL(path, boot.base).href);
+  if (!response.ok) throw new Error(`${path}: the server answered ${response.status} ${response.statusText}`);
   return response;
 }
 
 // Compiled from the network's own response, so that the browser's cache of compiled code works; while the rest arrives.
 async function compiled(role) {
   if (inlined[role]) return WebAssembly.compile(await bytes(role));
-  const response = await arriving(role), copy = response.clone();
+  const response = await arriving(boot.files[role].path), copy = response.clone();
   try {
     return (await Promise.all([WebAssembly.compileStreaming(response), bytes(role, copy)]))[0];
   } catch { return WebAssembly.compile(await bytes(role)); } // a server that sends another media type

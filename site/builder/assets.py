@@ -6,17 +6,30 @@ from pathlib import Path, PurePosixPath
 from builder.effects import Effects
 from builder.vendor import digest
 
+PIECE_BYTES = 9_900_000
+"""Hosts such as Hugging Face take larger files only through LFS."""
+
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """One shared file: `path` below the assets folder, its bytes, and whether the worker needs it."""
+    """One shared file: `path` below the assets folder, and its bytes."""
 
     path: str
     data: bytes
 
     @property
+    def parts(self) -> dict[str, bytes]:
+        """Path -> bytes as they are written: a file that is too large for some hosts lies in pieces."""
+        if len(self.data) <= PIECE_BYTES:
+            return {self.path: self.data}
+        return {f"{self.path}.{place // PIECE_BYTES}": self.data[place:place + PIECE_BYTES]
+                for place in range(0, len(self.data), PIECE_BYTES)}
+
+    @property
     def row(self) -> dict:
-        return {"path": self.path, "bytes": len(self.data)}
+        """What the page's configuration says: where the file lies, its size, and its pieces if there are several."""
+        row = {"path": self.path, "bytes": len(self.data)}
+        return row if len(self.parts) == 1 else row | {"parts": list(self.parts)}
 
 
 @dataclass(slots=True)
@@ -32,8 +45,12 @@ class Assets:
         self.files[role] = Asset(path, data)
 
     def write(self, effects: Effects, prefix: str) -> None:
-        for asset in self.files.values():
-            effects.write(prefix + asset.path, asset.data)
+        for path, data in self.written().items():
+            effects.write(prefix + path, data)
+
+    def written(self) -> dict[str, bytes]:
+        """Path -> bytes of everything, large files in their pieces."""
+        return {path: data for asset in self.files.values() for path, data in asset.parts.items()}
 
     def rows(self) -> dict[str, dict]:
         """What the page's configuration says about the files."""

@@ -131,7 +131,7 @@ def write_space(options: Options, effects: Effects, assets: Assets, name: str) -
     html = page(painted, head=head(assets, "assets/"), tail=tail(assets, "assets/", painted), home="", root="",
                 source=options.source or "source/pycore/__init__.py.html", offline="")
     files = {"README.md": card(painted).encode(), "index.html": html.encode()}
-    files |= {f"assets/{asset.path}": asset.data for asset in assets.files.values()}
+    files |= {f"assets/{path}": data for path, data in assets.written().items()}
     files |= {path: text.encode() for path, text in listings(options.root).items()}
     within_limit(files)
     for path, data in files.items():

@@ -20,6 +20,20 @@ const options = {
 if (mode === "make") options._makeSnapshot = true;
 else if (snapshot) options._loadSnapshot = fs.readFileSync(snapshot);
 
+// Freed memory keeps what was in it, and what nobody will read compresses badly: collect, then overwrite it with zeros by
+// taking all that is free without letting the memory grow. Saves a tenth of the download.
+function tidy({ pyimport, _module: { memory, _malloc, _free } }) {
+  const collector = pyimport("gc");
+  collector.collect();
+  collector.destroy();
+  memory.grow = () => { throw new Error("full"); };
+  const held = [];
+  for (let size = 1 << 22; size >= 32; size >>= 1)
+    for (let place = _malloc(size); place; place = _malloc(size)) { new Uint8Array(memory.buffer, place, size).fill(0); held.push(place); }
+  held.forEach((place) => _free(place));
+  delete memory.grow;
+}
+
 const start = performance.now();
 const pyodide = await loadPyodide(options);
 const render = pyodide.pyimport("studios.render");
@@ -29,6 +43,7 @@ const seconds = (performance.now() - start) / 1000;
 render.destroy();
 if (mode === "make") {
   pyodide.pyimport("studios.drawer").destroy();
+  tidy(pyodide);
   fs.writeFileSync(snapshot, pyodide.makeMemorySnapshot());
 }
 console.log(JSON.stringify({ seconds, digests }));
