@@ -5,7 +5,6 @@ spread evenly. Then, per output token of one sequence, sequences / output prompt
 prompt tokens ride along (vLLM, llama.cpp: in the same step, chunked; SGLang: in steps of their own that hold decoding up).
 """
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -92,7 +91,7 @@ def ride(step: Step, load: Requests) -> tuple[int, float, float, float]:
     chunks = load.chunks
     chunk = -(-prompt // chunks)
     due = min(due, room)
-    alike = max(1, math.ceil(due / prompt)) if chunks == 1 else 1
+    alike = max(1.0, due / prompt) if chunks == 1 else 1.0  # prompts read side by side, on average
     cached = decoding * load.context
     decode = step_seconds(step, decoding, cached)
     mixed = step_seconds(step, decoding, cached, ((chunk, (prompt - chunk) // 2, alike),), alike)
@@ -129,7 +128,7 @@ def apart(step: Step, load: Requests) -> Pace:
 def static(step: Step, load: Requests) -> Pace:
     """One batch from prompt to last token; nothing joins it (transformers' generate)."""
     decode = step_seconds(step, load.together, load.together * load.context)
-    alone = prompt_seconds(step, load)
+    alone = step_seconds(step, 0, 0, ((load.prompt, 0, 1),), 1)
     first = step_seconds(step, 0, 0, ((load.prompt, 0, load.sequences),), load.sequences)
     rate = load.sequences / (first + (load.output - 1) * decode) if load.output > 1 else load.sequences / first
     return Pace(decode, first, 0.0, decode, alone, first, first, rate)

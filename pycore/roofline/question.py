@@ -41,6 +41,8 @@ def question(deployment: Deployment, sequences: int = 0, ideal: bool = False) ->
 
 def tokens_a_step(deployment: Deployment) -> int:
     """Most tokens in one forward pass: asked, or the engine's default for the card; transformers takes whole prompts."""
+    if STYLES[deployment.engine] == "static":
+        return deployment.prompt
     card = deployment.accelerator
     visible = card.memory_usable_mib * MIB if card.memory_usable_mib else card.memory_box_gib * 1024 * MIB
     found = engines.tokens_a_step(engines.engine(deployment.engine), visible, card.id, deployment.max_batched_tokens)

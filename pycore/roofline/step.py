@@ -101,10 +101,10 @@ def product_split(item: ProductTime, tokens: float) -> tuple[float, float]:
     return read, both - read
 
 
-def expert_split(item: ExpertTime, tokens: int) -> tuple[float, float]:
+def expert_split(item: ExpertTime, tokens: float) -> tuple[float, float]:
     """(seconds reading, seconds computing) of the mixture layers: the chance that an expert is chosen by none of the
     tokens is (1 − chosen / count) ^ tokens, choices taken as even and independent."""
-    touched = 1.0 - power(item.missed, tokens * item.gathered)
+    touched = 1.0 - power(item.missed, round(tokens * item.gathered))
     return item.read_all * touched + item.read_token * tokens, item.work_token * tokens
 
 
@@ -116,12 +116,12 @@ def prompt_pairs(tokens: int, before: int, window: int | None) -> int:
     return growing * before + growing * (growing + 1) // 2 + (tokens - growing) * window
 
 
-def step_parts(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, int, int], ...] = (), ended: int = 0) -> Parts:
+def step_parts(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, int, float], ...] = (), ended: float = 0) -> Parts:
     """Seconds of one step by cause.
 
     `decoding` sequences get one token each and hold `cached` tokens together (windows cut each one at the mean context);
-    `chunks` are the prompts advanced in the same step as (tokens, tokens already cached, how many alike); `ended` of them
-    finish and so need logits. With pipeline stages the step is one micro-batch through all of them.
+    `chunks` are the prompts advanced in the same step as (tokens, tokens already cached, how many alike, which may be
+    a mean); `ended` of them finish and so need logits. With pipeline stages the step is one micro-batch through all of them.
     """
     tokens = decoding + sum(chunk * alike for chunk, _, alike in chunks)
     rows = decoding + ended
@@ -147,7 +147,7 @@ def step_parts(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, 
     return Parts(weights, cache, compute, talk, overhead)
 
 
-def attention_parts(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, int, int], ...],
+def attention_parts(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, int, float], ...],
                     ) -> tuple[float, float, float]:
     """(seconds reading the cache, computing, launching) of every attention group."""
     read = work_seconds = launches = 0.0
@@ -169,7 +169,7 @@ def attention_parts(step: Step, decoding: int, cached: int, chunks: tuple[tuple[
     return read, work_seconds, launches
 
 
-def communication(step: Step, tokens: int) -> float:
+def communication(step: Step, tokens: float) -> float:
     """Seconds of all-reduces, expert exchange and pipeline sends."""
     seconds = 0.0
     if step.messages:
@@ -180,7 +180,7 @@ def communication(step: Step, tokens: int) -> float:
     return seconds
 
 
-def step_seconds(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, int, int], ...] = (), ended: int = 0) -> float:
+def step_seconds(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, int, float], ...] = (), ended: float = 0) -> float:
     """Seconds of one step; arguments as in `step_parts`."""
     return sum_parts(step_parts(step, decoding, cached, chunks, ended))
 
