@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from pycore.ledger import Term, written
+from pycore.ledger import Term, bare, written
 from pycore.units import show
 
 MEANING = {
@@ -118,7 +118,7 @@ class Ledger:
         if known:
             return known[0]
         key = (term.name, term.value, term.unit, term.line, term.low, term.high, term.basis,
-               tuple((name, written(value)) for name, value in term.inputs))
+               tuple(bare(value) for _, value in term.inputs))
         name = self._ids.get(key)
         if name is None:
             name = self._ids[key] = self._free_id(term.name)
@@ -138,9 +138,8 @@ class Ledger:
         return name
 
     def _entry(self, name: str, term: Term) -> Entry:
-        inputs = tuple(Input(name=key, text=value.text if isinstance(value, Term) else plain(written(value)),
-                             id=self._add(value) if isinstance(value, Term) else "") for key, value in term.inputs)
-        parts = tuple(Input(name=part.name, text=part.text, id=self._add(part)) for part in term.parts)
+        inputs = tuple(self._input(key, value) for key, value in term.inputs)
+        parts = tuple(self._input(part.name, part) for part in term.parts)
         substituted = term.substituted if term.inputs else " + ".join(part.text for part in term.parts)
         return Entry(id=name, name=term.name, text=term.text, exact=exact_text(term),
                      range_text=span_text(term, functools.partial(show, unit=term.unit)),
@@ -149,6 +148,11 @@ class Ledger:
                      inputs=inputs + parts, basis=term.basis, meaning=MEANING[term.basis], source=term.source,
                      url=term.source if term.source.startswith("https://") and " " not in term.source else "",
                      code=term.line, note=term.note)
+
+    def _input(self, name: str, value: object) -> Input:
+        if isinstance(value, Term):
+            return Input(name=name, text=value.text, id=self._add(value))
+        return Input(name=name, text=plain(value) if isinstance(value, str) else written(value), id="")
 
 
 def _parts(term: Term) -> Iterable[Term]:

@@ -1,8 +1,11 @@
 """How well it works: predicted against a pasted log, and the errors over all reports the core was compared with."""
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+
+from markupsafe import Markup, escape
 
 from pycore.roofline import evidence as speed_evidence
 from pycore.units import binary_bytes, show, significant
@@ -37,7 +40,7 @@ class ErrorTable:
     title: str = help_field("what was compared with what")
     summary: str = help_field("the result in one sentence")
     columns: tuple[str, ...] = help_field("column heads")
-    rows: tuple[tuple[str, ...], ...] = help_field("cells as text")
+    rows: tuple[tuple[Markup, ...], ...] = help_field("cells, escaped once: they are the same for every question")
     note: str = help_field("a remark under it: sources, exceptions; or ''")
 
 
@@ -65,6 +68,10 @@ def error_tables() -> tuple[ErrorTable, ...]:
     return (memory_summary(), memory_logs(), speed_runs())
 
 
+def escaped(rows: Iterable[tuple[str, ...]]) -> tuple[tuple[Markup, ...], ...]:
+    return tuple(tuple(map(escape, row)) for row in rows)
+
+
 def memory_summary() -> ErrorTable:
     """Errors of the byte ledger by quantity, on logs that no constant was fitted on."""
     held_out = memory_evidence.summaries(fitted=False)
@@ -74,7 +81,7 @@ def memory_summary() -> ErrorTable:
         summary=f"KV pool: median error {significant(pool.median_absolute_percent, 2)} % on {pool.rows} logs that "
                 f"nothing was fitted on; {pool.inside} of {pool.rows} lie inside the range shown.",
         columns=("Quantity", "Logs", "Median error", "Worst", "Inside the range shown"),
-        rows=tuple((row.quantity, f"{row.rows}", f"{significant(row.median_absolute_percent, 2)} %",
+        rows=escaped((row.quantity, f"{row.rows}", f"{significant(row.median_absolute_percent, 2)} %",
                     signed(row.worst_percent), f"{row.inside} of {row.rows}") for row in held_out),
         note="Nothing is left out: the worst rows are listed below with what is known about them.")
 
@@ -87,7 +94,7 @@ def memory_logs() -> ErrorTable:
         title="Each log's KV pool", summary=f"{len(rows)} logs, the closest first; 'fitted' says that the overhead "
         "constants were fitted on it.",
         columns=("Model, set-up", "Engine", "Card", "Predicted", "Logged", "Error", "Source"),
-        rows=tuple((f"{row.model}, {row.setup}", f"{row.engine} {row.version}", row.card, binary_bytes(row.predicted),
+        rows=escaped((f"{row.model}, {row.setup}", f"{row.engine} {row.version}", row.card, binary_bytes(row.predicted),
                     binary_bytes(row.reported), signed(row.error_percent),
                     ("fitted: " if row.fitted else "") + row.source) for row in rows),
         note="")
@@ -101,7 +108,7 @@ def speed_runs() -> ErrorTable:
         summary="Runs of whole engines that nothing was fitted on, beside what the datasheet alone would say (the "
                 "plain roofline).",
         columns=("Quantity", "Engine", "Runs", "Median error", "90 % within", "Plain roofline, median"),
-        rows=tuple((QUANTITIES.get(row.quantity, row.quantity), row.engine, f"{row.rows:,}",
+        rows=escaped((QUANTITIES.get(row.quantity, row.quantity), row.engine, f"{row.rows:,}",
                     f"{row.median_error_pct:g} %", f"{row.p90_error_pct:g} %",
                     "–" if row.roofline_error_pct is None else f"{row.roofline_error_pct:g} %") for row in kept),
         note="Sources: " + "; ".join(dict.fromkeys(row.source for row in kept)) + ".")
