@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pycore.ledger import Term
-from pycore.units import GB, GIB, show, significant
+from pycore.units import GB, GIB, show
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 PIPE_WIDTH = 160
+GAP = 3  # between columns, as rich's box draws them
+NARROWEST = 16
 
 
 def plain(text: object) -> str:
@@ -36,14 +38,14 @@ def escaped(letter: str) -> str:
     return letter.encode("unicode_escape", "backslashreplace").decode("ascii")
 
 
-def console(*, error: bool = False) -> "Console":
-    """A rich console that takes no markup. Wide where nobody watches, so that a pipe gets whole rows."""
+def console(least_width: int = 0) -> "Console":
+    """A rich console that takes no markup, at least so wide. Wide where nobody watches: a pipe gets whole rows."""
     from rich.console import Console
 
-    made = Console(stderr=error, markup=False, highlight=False, emoji=False, soft_wrap=True)
-    if not made.is_terminal:
-        made = Console(stderr=error, markup=False, highlight=False, emoji=False, soft_wrap=True, width=PIPE_WIDTH)
-    return made
+    settings = {"markup": False, "highlight": False, "emoji": False}
+    made = Console(**settings)
+    width = max(least_width, made.width if made.is_terminal else PIPE_WIDTH)
+    return Console(**settings, width=width)
 
 
 def line(text: object = "", *, style: str | None = None) -> None:
@@ -53,7 +55,7 @@ def line(text: object = "", *, style: str | None = None) -> None:
         return
     from rich.text import Text
 
-    console().print(Text(plain(text), style=style))
+    console().print(Text(plain(text), style=style), soft_wrap=True)
 
 
 def heading(text: str) -> None:
@@ -64,26 +66,39 @@ def heading(text: str) -> None:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object] | None], *, right: Iterable[int] = (),
           indent: int = 2) -> None:
-    """Aligned columns without frames. `right`: the columns whose cells stand right (numbers). A row None is a rule."""
+    """Aligned columns without frames. `right`: the columns whose cells stand right (numbers). A row None is a rule.
+
+    Text wraps on a narrow terminal; a number is never cut: the table is then wider than the terminal.
+    """
     from rich import box
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
     numbers = set(right)
+    cells = [None if row is None else [plain(one) for one in row] for row in rows]
+    least = least_widths(columns, cells, numbers)
     made = Table(box=box.SIMPLE_HEAD, show_header=any(columns), pad_edge=False, show_edge=False, header_style="dim")
     for index, column in enumerate(columns):
-        made.add_column(Text(plain(column)), justify="right" if index in numbers else "left",
+        made.add_column(Text(plain(column)), justify="right" if index in numbers else "left", min_width=least[index],
                         no_wrap=index in numbers)
-    for row in rows:
+    for row in cells:
         if row is None:
             made.add_section()
         else:
-            made.add_row(*(Text(plain(one)) for one in row))
-    text = console()
-    with text.capture() as captured:
-        text.print(Padding(made, (0, 0, 0, indent), expand=False))
-    click.echo("\n".join(row.rstrip() for row in captured.get().splitlines()), color=True if text.is_terminal else None)
+            made.add_row(*map(Text, row))
+    screen = console(indent + sum(least) + GAP * (len(least) - 1))
+    with screen.capture() as captured:
+        screen.print(Padding(made, (0, 0, 0, indent), expand=False))
+    click.echo("\n".join(row.rstrip() for row in captured.get().splitlines()),
+               color=True if screen.is_terminal else None)
+
+
+def least_widths(columns: Sequence[str], rows: Sequence[Sequence[str] | None], numbers: set[int]) -> list[int]:
+    """The width each column must have: all of a number, of a text at most NARROWEST."""
+    widths = [max([len(column), *(len(row[index]) for row in rows if row is not None)])
+              for index, column in enumerate(columns)]
+    return [width if index in numbers else min(width, NARROWEST) for index, width in enumerate(widths)]
 
 
 def write_json(document: Mapping[str, Any]) -> None:
@@ -103,10 +118,19 @@ def finite(value: Any) -> Any:
 
 
 def with_range(term: Term | None, unknown: str = "not known") -> str:
-    """'24.1 ms (19.8 ms to 30.2 ms)', or `unknown`."""
+    """'24.1 ms (19.8 to 30.2 ms)', or `unknown`."""
     if term is None:
         return unknown
-    return term.text + (f" ({term.range_text})" if term.low is not None and term.low != term.high else "")
+    return term.text + (f" ({text})" if (text := ranged(term)) else "")
+
+
+def ranged(term: Term | None) -> str:
+    """'19.8 to 30.2 ms', a shared unit said once; '' where the value is exact or not known."""
+    if term is None or term.low is None or term.low == term.high:
+        return ""
+    low, high = show(term.low, term.unit), show(term.high, term.unit)
+    number, _, unit = low.partition(" ")
+    return f"{number if unit == high.partition(' ')[2] else low} to {high}"
 
 
 def gib(value: float) -> str:
@@ -117,13 +141,6 @@ def gib(value: float) -> str:
 def gb(value: float) -> str:
     """Bytes in GB with three decimals."""
     return f"{value / GB:,.3f}"
-
-
-def cell(value: float | None, unit: str = "", digits: int = 3) -> str:
-    """A number in a table, '-' where there is none."""
-    if value is None:
-        return "-"
-    return show(value, unit) if unit else significant(value, digits)
 
 
 def bar(share: float, width: int = 24) -> str:

@@ -98,20 +98,18 @@ def as_text(rows: Sequence[MatrixRow]) -> str:
 
 def show(rows: Sequence[MatrixRow], found: int, fitting: int) -> None:
     """The table in text."""
-    output.table(("accelerator", "count", "weights", "fits", "GiB per GPU", "sequences", "TPOT", "tok/s user",
-                  "tok/s total", "tok/s GPU", "$ per 1M"), [cells(row) for row in rows],
-                 right=(1, 4, 5, 6, 7, 8, 9, 10), indent=0)
+    output.table(("accelerator", "n", "weights", "fits", "GiB per GPU", "seqs", "TPOT", "tok/s user", "tok/s all",
+                  "tok/s GPU", "$ per 1M", ""), [cells(row) for row in rows], right=(1, 4, 5, 6, 7, 8, 9, 10), indent=0)
     more = "" if len(rows) == found else f" (--top {found} shows all)"
+    output.line("n: devices. seqs: most sequences at this context. GiB: needed of usable.")
     output.line(f"{len(rows):,} of {found:,} rows shown{more}; {fitting:,} combinations fit. Speeds are predictions.")
 
 
 def cells(row: MatrixRow) -> tuple[str, ...]:
-    """One row as text; what does not fit shows why instead of its speed."""
-    used = f"{row.total_bytes / GIB:.1f} of {row.usable_bytes / GIB:.1f}" if row.total_bytes is not None else "-"
-    speeds = (None if row.tpot_s is None else seconds(row.tpot_s), *(
-        None if value is None else significant(value) for value in (
-            row.tokens_per_s_user, row.tokens_per_s_total, row.tokens_per_s_per_gpu)),
-        None if row.usd_per_million is None else dollars(row.usd_per_million))
-    return (row.accelerator_name, str(row.count), row.format_name, "yes" if row.fits else f"no: {row.reason}", used,
-            "-" if row.max_sequences is None else f"{row.max_sequences:,}",
-            *("-" if one is None else one for one in speeds))
+    """One row as text; a speed that is not known says why in the last column."""
+    pace = "-" if row.tpot_s is None else seconds(row.tpot_s)
+    rates = ("-" if value is None else significant(value) for value in (
+        row.tokens_per_s_user, row.tokens_per_s_total, row.tokens_per_s_per_gpu))
+    return (row.accelerator_name, str(row.count), row.changes["quant"], "yes" if row.fits else "no",
+            f"{row.total_bytes / GIB:.1f} of {row.usable_bytes / GIB:.1f}", f"{row.max_sequences:,}", pace, *rates,
+            "-" if row.usd_per_million is None else dollars(row.usd_per_million), row.reason if row.fits else "")

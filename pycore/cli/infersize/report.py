@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pycore.cli.infersize.asking import joined
 from pycore.cli.infersize.remarks import notes, remedy_command, targets
-from pycore.cli.output import gb, gib, heading, line, table, with_range
+from pycore.cli.output import gb, gib, heading, line, ranged, table, with_range
 from pycore.ledger import Term
 from pycore.systems.infersize import Answer
 from pycore.units import both_bytes, dollars, show, significant
@@ -77,8 +77,7 @@ def memory(answer: Answer) -> None:
 
 def byte_row(name: str, term: Term) -> tuple[str, str, str, str]:
     """Name, GiB, GB and the range in GiB."""
-    ranged = "" if term.low is None else f"{gib(term.low)} to {gib(term.high)}"
-    return name, gib(term.value), gb(term.value), ranged
+    return name, gib(term.value), gb(term.value), "" if term.low is None else f"{gib(term.low)} to {gib(term.high)}"
 
 
 def log(answer: Answer) -> None:
@@ -95,11 +94,6 @@ def listed(*terms: tuple[str, Term | None]) -> None:
     """A list of name, value and range."""
     table(("", "", ""), [(name, "not known" if term is None else term.text, ranged(term))
                          for name, term in terms])
-
-
-def ranged(term: Term | None) -> str:
-    """'22.2 ms to 33.9 ms', '' where the value is exact."""
-    return "" if term is None or term.low == term.high else term.range_text
 
 
 def capacity(answer: Answer) -> None:

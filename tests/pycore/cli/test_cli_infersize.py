@@ -218,12 +218,12 @@ def test_matrix_row_is_the_plan_of_the_same_question(document):
     assert row["fits"] == plan["fits"]
     assert row["total_bytes"] == plan["per_gpu"]["total_bytes"]
     assert 1000 * row["tpot_s"] == pytest.approx(plan["speed"]["tpot_ms"])
-    assert row["usd_per_million"] == pytest.approx(plan["cost"]["usd_per_million_tokens"])
+    assert row["usd_per_million"] == pytest.approx(plan["cost"]["usd_per_million_tokens"], rel=1e-3)
 
 
 def test_matrix_where_nothing_fits(run):
     status, out, _ = run("compare", "--model", "llama-3.3-70b", "--quant", "fp16", "--gpu", "t4", "--count", "1")
-    assert status == 1 and "no: does not fit" in out and "0 combinations fit" in out
+    assert status == 1 and re.search(r"T4 +1 +fp16 +no ", out) and "0 combinations fit" in out
 
 
 def test_spec_shows_curve_and_crossover(run, document):

@@ -12,6 +12,7 @@ import pytest
 
 from pycore.cli import errors, output
 from pycore.errors import InputError, InvalidQuery, NotKnown, SourceError, UnknownName
+from pycore.ledger import fact
 
 HOSTILE = ["[red]x[/red]", "{{7*7}}", "{% raw %}", "<script>alert(1)</script>", "[link=file:///x]y[/link]", "[/]",
            "[bold", ":smile:", "%s %n", "$(id)"]
@@ -142,3 +143,24 @@ def test_a_terminal_without_the_character_gets_a_question_mark():
                           env=os.environ | {"PYTHONIOENCODING": "latin-1"})
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.startswith(b"2 ? a\n")
+
+
+def test_numbers_are_never_cut_however_narrow_the_terminal():
+    code = ("import rich.console\nrich.console.Console.is_terminal = property(lambda self: True)\n"
+            "from pycore.cli import output\n"
+            "row = ('some long text ' * 3, '123,456,789', '0.001', '1e9')\n"
+            "output.table(('name of a thing', 'a', 'b', 'c'), [row] * 2, right=(1, 2, 3))")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                          env=os.environ | {"COLUMNS": "20", "NO_COLOR": "1"})
+    assert "…" not in done.stdout
+    assert done.stdout.count("123,456,789") == done.stdout.count("0.001") == done.stdout.count("1e9") == 2
+
+
+@pytest.mark.parametrize(("low", "high", "unit", "text"), [
+    (0.0223, 0.0339, "s", "22.3 to 33.9 ms"), (0.5, 1.5, "s", "500 ms to 1.5 s"), (3, 3, "tokens", ""),
+    (1, 2, "USD/1M tokens", "$1.00 to $2.00 per 1M tokens"), (1 << 30, 3 << 30, "B", "1 to 3 GiB"),
+    (2, 4, "", "2 to 4")])
+def test_ranges_say_a_shared_unit_once(low, high, unit, text):
+    term = fact("x", low, unit, basis="derived", source="t", low=low, high=high)
+    assert output.ranged(term) == text
+    assert output.ranged(None) == ""
