@@ -1,8 +1,9 @@
 """From a step's seconds to what users of a busy server see: waiting, first token, pace.
 
 The load is closed: `sequences` requests are in flight on a replica, each finished one is replaced at once, their ages are
-spread evenly. Then, per output token of one sequence, sequences / output prompts are started by the others, and their
-prompt tokens ride along (vLLM, llama.cpp: in the same step, chunked; SGLang: in steps of their own that hold decoding up).
+spread evenly. While one request goes through, each of the others starts once, and its prompt rides along in decoding steps
+(vLLM, llama.cpp: chunked) or holds them up (SGLang: in steps of its own). What is read while a request itself still waits
+for its first token does not slow its pace: that part is taken off.
 """
 
 from dataclasses import dataclass
@@ -78,51 +79,45 @@ def pace(step: Step, load: Requests) -> Pace:
     return {"mixed": riding, "apart": apart, "static": static}[load.style](step, load)
 
 
-def ride(step: Step, load: Requests) -> tuple[int, float, float, float]:
-    """(sequences decoding in a micro-batch, decoding step, step with prompt tokens, share of steps that carry some).
+def riding(step: Step, load: Requests) -> Pace:
+    """Chunked prefill in the decoding steps (Agrawal et al. 2024, arXiv 2403.02310).
 
     A step would have to carry `due` prompt tokens. When that is more than the budget leaves, prompts queue, and only as
-    many sequences decode as the budget can feed.
+    many sequences decode as the budget can feed; the others wait (Little's law).
     """
-    together, prompt = load.together, load.prompt
+    together, prompt, output, chunks = load.together, load.prompt, load.output, load.chunks
     room = max(1, load.budget - together)
-    due = together * prompt / load.output
+    due = together * prompt / output
     decoding = together if due <= room else max(1, int(together * room / due))
-    chunks = load.chunks
-    chunk = -(-prompt // chunks)
     due = min(due, room)
+    chunk = -(-prompt // chunks)
     alike = max(1.0, due / prompt) if chunks == 1 else 1.0  # prompts read side by side, on average
     cached = decoding * load.context
     decode = step_seconds(step, decoding, cached)
     mixed = step_seconds(step, decoding, cached, ((chunk, (prompt - chunk) // 2, alike),), alike)
-    return decoding, decode, mixed, min(1.0, due / (chunk * alike))
-
-
-def riding(step: Step, load: Requests) -> Pace:
-    """Chunked prefill in the decoding steps (Agrawal et al. 2024, arXiv 2403.02310)."""
-    decoding, decode, mixed, carrying = ride(step, load)
-    alone = prompt_seconds(step, load)
-    tpot = token_seconds(decode, mixed, carrying)
-    rate = decoding * load.batches / (load.output * tpot)
-    own = load.chunks * mixed
+    alone, own = prompt_seconds(step, load), chunks * mixed
     burst = burst_seconds(own, alone, load.sequences)
-    if decoding < load.together:  # Little's law: those in flight that do not decode are waiting
-        waited = load.sequences / rate - load.output * tpot
-        return Pace(decode, mixed, carrying, tpot, alone, max(waited, own), max(waited, own, burst), rate)
-    ttft = min(tpot / 2 + waiting(carrying, own, load.sequences) + own, max(burst, own))
-    return Pace(decode, mixed, carrying, tpot, alone, ttft, max(burst, ttft), rate)
+    if decoding < together:
+        rate = decoding * load.batches / (output * mixed)
+        ttft = max(load.sequences / rate - output * mixed, own)
+        return Pace(decode, mixed, 1.0, mixed, alone, ttft, max(ttft, burst), load.sequences / (ttft + output * mixed))
+    busy = min(1.0, due / (chunk * alike))
+    ttft = min(decode / 2 + waiting(busy, own, load.sequences) + own, max(burst, own))
+    carrying = min(1.0, max(0.0, busy - ttft / mixed / output))
+    tpot = token_seconds(decode, mixed, carrying)
+    return Pace(decode, mixed, carrying, tpot, alone, ttft, max(burst, ttft), load.sequences / (ttft + output * tpot))
 
 
 def apart(step: Step, load: Requests) -> Pace:
-    """Prompts first, in steps of their own: every started prompt holds all decoding sequences up."""
+    """Prompts first, in steps of their own: every prompt that others start holds a decoding sequence up."""
     decode = step_seconds(step, load.together, load.together * load.context)
     alone = prompt_seconds(step, load)
-    carrying = load.together / load.output
-    tpot = decode + carrying * alone
-    rate = load.sequences / (load.output * tpot)
+    busy = load.together * alone / (load.together * alone + load.output * decode)
     burst = burst_seconds(alone, alone, load.sequences)
-    ttft = min(decode / 2 + waiting(min(0.999, rate * alone), alone, load.sequences) + alone, max(burst, alone))
-    return Pace(decode, alone, carrying, tpot, alone, ttft, max(burst, ttft), rate)
+    ttft = min(decode / 2 + waiting(busy, alone, load.sequences) + alone, max(burst, alone))
+    carrying = max(0.0, load.together - ttft / alone) / load.output
+    tpot = decode + carrying * alone
+    return Pace(decode, alone, carrying, tpot, alone, ttft, max(burst, ttft), load.sequences / (ttft + load.output * tpot))
 
 
 def static(step: Step, load: Requests) -> Pace:
@@ -132,6 +127,19 @@ def static(step: Step, load: Requests) -> Pace:
     first = step_seconds(step, 0, 0, ((load.prompt, 0, load.sequences),), load.sequences)
     rate = load.sequences / (first + (load.output - 1) * decode) if load.output > 1 else load.sequences / first
     return Pace(decode, first, 0.0, decode, alone, first, first, rate)
+
+
+def wave(step: Step, load: Requests) -> Pace:
+    """The same closed load of equal requests that all start together, where prompts are read apart: all answers begin when
+    the last prompt is read and end together, so the requests stay in step. On average half of the other prompts fall into a
+    request's own answer. (Where prompts ride along, requests end as staggered as they began, and the load is steady.)
+    """
+    decode = step_seconds(step, load.together, load.together * load.context)
+    alone = prompt_seconds(step, load)
+    ttft = burst_seconds(alone, alone, load.sequences)
+    carrying = (load.together - 1) / 2 / load.output
+    tpot = decode + carrying * alone
+    return Pace(decode, alone, carrying, tpot, alone, ttft, ttft, load.sequences / (ttft + load.output * tpot))
 
 
 def token_seconds(decode: float, mixed: float, carrying: float) -> float:

@@ -8,9 +8,10 @@ numbers instead of terms.
 from typing import NamedTuple
 
 from pycore.nouns import Accelerator, Format, Model, Parallel
-from pycore.roofline.load import STYLES, Requests, prompt_seconds, ride, token_seconds
+from pycore.roofline.load import STYLES, Requests, prompt_seconds
+from pycore.roofline.load import pace as steady
 from pycore.roofline.prepare import prepare as prepare_step
-from pycore.roofline.step import Step, step_seconds
+from pycore.roofline.step import Step
 from pycore.vram import engines
 
 
@@ -46,17 +47,9 @@ def requests_of(prepared: PreparedSpeed, sequences: int, prompt: int, output: in
 
 def pace(prepared: PreparedSpeed, sequences: int, prompt: int, output: int) -> tuple[float, float]:
     """(seconds per output token of one user, output tokens per second of all replicas together)."""
-    load, step = requests_of(prepared, sequences, prompt, output), prepared.step
-    if prepared.style == "mixed" and step.timed_prompts:
-        decoding, decode, mixed, carrying = ride(step, load)
-        seconds = token_seconds(decode, mixed, carrying)
-        return seconds, decoding * load.batches / load.sequences * sequences / seconds
-    decode = step_seconds(step, load.together, load.together * load.context)
-    if prepared.style == "static" and step.timed_prompts:
-        first = step_seconds(step, 0, 0, ((prompt, 0, load.sequences),), load.sequences)
-        return decode, sequences * output / (first + (output - 1) * decode)
-    seconds = decode + load.together / output * prompt_seconds(step, load) if step.timed_prompts else decode
-    return seconds, sequences / seconds
+    load = requests_of(prepared, sequences, prompt, output)
+    found = steady(prepared.step, load)
+    return found.tpot, found.requests_per_s * output / load.sequences * sequences
 
 
 def tpot(prepared: PreparedSpeed, sequences: int, prompt: int, output: int) -> float:

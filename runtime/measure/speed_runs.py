@@ -9,13 +9,13 @@ from pathlib import Path
 
 from pycore import catalog
 from pycore.nouns import Accelerator, Parallel
-from pycore.roofline.load import STYLES, Pace, Requests, pace
+from pycore.roofline.load import STYLES, Pace, Requests, pace, wave
 from pycore.roofline.prepare import prepare
 from runtime.measure.kernels import SYSTEMS
 from runtime.measure.tables import ROOT
 
 COLUMNS = ("engine", "version", "model", "accelerator", "weights", "cache", "prompt", "output", "sequences", "tensor",
-           "expert", "ttft_ms", "tpot_ms", "date", "source")
+           "expert", "arrival", "ttft_ms", "tpot_ms", "date", "source")
 MODELS = {
     "MiniMaxAI/MiniMax-M2.5": "minimax-m2.5", "Qwen/Qwen3-235B-A22B-FP8": "qwen3-235b-a22b", "Qwen/Qwen3-32B": "qwen3-32b",
     "Qwen/Qwen3.5-397B-A17B": "qwen3.5-397b-a17b", "deepseek-ai/DeepSeek-R1": "deepseek-r1",
@@ -45,6 +45,7 @@ class Run:
     sequences: int
     tensor: int
     expert: bool
+    arrival: str  # "waves": equal requests that all start together; "spread": lengths vary, so they drift apart
     ttft_ms: float
     tpot_ms: float
     date: str
@@ -74,7 +75,8 @@ def whole(text: str, missing: int = 1) -> int:
 
 def runs_of(facts: Path) -> Iterator[Run]:
     """Aggregated runs of one replica that a deployment can say: no attention data parallelism (its rows count devices in
-    ways that cannot be told apart), no pipeline, at most 8 devices."""
+    ways that cannot be told apart), no pipeline, at most 8 devices. NVIDIA's own sweeps ("aic-auto-gap-analysis") send equal
+    requests all at once: their TTFT is that of a burst at every concurrency. InferenceX draws lengths from 80 to 100 %."""
     with gzip.open(facts / "silicon_sample.csv.gz", "rt", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     for row in rows:
@@ -84,11 +86,12 @@ def runs_of(facts: Path) -> Iterator[Run]:
         model = MODELS[row["model_path"]]
         said = dict(part.strip().split("=", 1) for part in row["silicon_data_source"].split(";") if "=" in part)
         where = "InferenceX dump" if "source_file" not in said else said["source_file"].rsplit("/", 1)[-1]
+        fixed = "aic-auto-gap-analysis" in row["silicon_data_source"]
         yield Run(engine=row["backend"], version=row["backend_version"], model=model, accelerator=SYSTEMS[row["system"]],
                   weights=weight_format(model, row["precision"]),
                   cache=cache_format(row["backend"], row["model_path"], row["precision"]), prompt=whole(row["isl"]),
                   output=whole(row["osl"]), sequences=max(1, whole(row["batch_size"])), tensor=whole(row["tp_size"]),
-                  expert=whole(row["moe_ep_size"]) > 1, ttft_ms=round(float(row["silicon_ttft_ms"]), 3),
+                  expert=whole(row["moe_ep_size"]) > 1, arrival="waves" if fixed else "spread", ttft_ms=round(float(row["silicon_ttft_ms"]), 3),
                   tpot_ms=round(float(row["silicon_tpot_ms"]), 4), date=said.get("measured", "")[:10], source=where)
 
 
@@ -110,5 +113,6 @@ def predicted(run: Run, *, ideal: bool = False, capability: str = "") -> Pace:
     step = prepare(catalog.model(run.model), catalog.weight_format(run.weights), cache, cache,
                    Parallel(tensor=run.tensor, expert=run.expert), card, run.engine, ideal)
     budget = BUDGETS.get((run.engine, run.accelerator.removeprefix("nvidia-").upper()[0]), 8192)
-    return pace(step, Requests(sequences=run.sequences, prompt=run.prompt, output=run.output, budget=budget,
+    in_step = run.arrival == "waves" and STYLES[run.engine] == "apart"
+    return (wave if in_step else pace)(step, Requests(sequences=run.sequences, prompt=run.prompt, output=run.output, budget=budget,
                                style=STYLES[run.engine]))
