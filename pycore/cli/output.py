@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PIPE_WIDTH = 160
-GAP = 3  # between columns, as rich's box draws them
+GAP = 4  # at most, between columns, as rich draws them
 NARROWEST = 16
 
 
