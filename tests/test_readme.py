@@ -1,0 +1,33 @@
+"""The README cannot drift: its map is generated, its commands exist."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from studios import readme
+
+ROOT = Path(__file__).resolve().parents[1]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_map_is_what_the_generator_writes():
+    assert readme.written(TEXT) == TEXT
+    assert readme.products() and all(f"studios/{name}/" in TEXT for name in readme.products())
+
+
+def test_every_make_target_named_exists():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+    assert set(re.findall(r"make ([a-z-]+)", TEXT)) <= targets
+
+
+def test_every_command_shown_is_understood():
+    shown = re.findall(r"^    (infersize .*?)(?:\s+#.*)?$", TEXT, re.M)
+    assert len(shown) >= 6
+    for line in shown:
+        words = line.split()
+        code = f"import sys; from pycore.cli.infersize import main; sys.argv[0] = 'infersize'; main([{words[1]!r}, '--help'])"
+        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+        assert result.returncode == 0, line
+        for option in re.findall(r"--[a-z-]+", line):
+            assert option in result.stdout, f"{option} of {line!r} is not in its help"
