@@ -59,7 +59,7 @@ def longest(pool, limit, answer):
     return answer
 
 
-@term("Most sequences at this context", "sequences", source="bisection: each more sequence also costs logits and graphs")
+@term("Most sequences at this context", "sequences", source="bisection: each more also costs logits and graphs")
 def most(context, replicas, answer):
     """the most sequences of that context that fit on replicas together"""
     return answer
@@ -74,11 +74,8 @@ def times(blocks, blocks_per_sequence):
 def capacity(deployment: Deployment, plan: MemoryPlan) -> Capacity:
     """What the pool holds. The longest context is bounded by the model's own (`max_context`)."""
     profile, reservation, pool = engine(deployment.engine), plan.reservation, plan.pool.value
-    prepared = quick.prepare(deployment.model, deployment.weights, deployment.keys, deployment.values, deployment.engine,
-                             deployment.parallel)
-    arguments = dict(fraction=deployment.memory_fraction, batched=deployment.max_batched_tokens, used=deployment.used_bytes,
-                     prompt=deployment.prompt)
-    asked = quick.card(prepared, deployment.accelerator, deployment.context, **arguments)
+    prepared = quick.prepare_deployment(deployment)
+    asked = quick.card(prepared, deployment.accelerator, deployment.context, **quick.settings(deployment))
     sequences = quick.most(prepared, asked) * deployment.parallel.data
     context = reservation.longest(pool, deployment.model.max_context)
     blocks = block_count(pool=plan.pool, block_bytes=reservation.block_bytes)
@@ -96,10 +93,11 @@ def tokens_term(deployment: Deployment, profile: Engine, plan: MemoryPlan) -> Te
     reservation, pool = plan.reservation, plan.pool
     blocks = block_count(pool=pool, block_bytes=reservation.block_bytes)
     if profile.hybrid == "by window":
-        return tokens_by_concurrency(blocks=blocks, blocks_per_sequence=max(1, reservation.sequence_blocks(deployment.context)),
-                                     context=deployment.context)
+        each = max(1, reservation.sequence_blocks(deployment.context))
+        return tokens_by_concurrency(blocks=blocks, blocks_per_sequence=each, context=deployment.context)
     if profile.hybrid == "as full":
-        return tokens_by_groups(blocks=blocks, page_groups=reservation.page_groups, block_tokens=reservation.block_tokens)
+        return tokens_by_groups(blocks=blocks, page_groups=reservation.page_groups,
+                                block_tokens=reservation.block_tokens)
     if profile.hybrid == "pools":
         states = plan.sequences * sum(share.unit_bytes * share.fixed for share in reservation.shares)
         return tokens_of_pool(pool=pool, states=states, block_bytes=reservation.block_bytes,
@@ -110,7 +108,7 @@ def tokens_term(deployment: Deployment, profile: Engine, plan: MemoryPlan) -> Te
 
 def log_lines(deployment: Deployment, profile: Engine, plan: MemoryPlan, reservation: Reservation,
               pool: int) -> tuple[str, ...]:
-    """The lines that the engine prints at start-up, with our figures. Old SGLang logs say GB and mean GiB; so do these."""
+    """The lines that the engine prints at start-up, with our figures."""
     tokens = capacity_tokens(reservation, profile, pool, deployment.context, plan.sequences)
     if profile.memory_rule == "total":
         return (f"Model loading took {plan.weights.value / GIB:.2f} GiB memory",

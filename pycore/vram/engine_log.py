@@ -1,8 +1,9 @@
-"""Reads what an engine printed at start-up and sets it beside the plan. Understands vLLM (V0 and V1), SGLang, llama.cpp.
+"""Reads what an engine printed at start-up and sets it beside the plan: vLLM (V0 and V1), SGLang, llama.cpp.
 
 A log is other people's text: at most `TEXT_LIMIT` characters are read, long lines are cut, patterns have bounded
 repeats, and what is not understood is skipped. Where several devices or ranks report, the largest figure counts (the
-plan is of the fullest device), and of token counts the smallest. Old vLLM and SGLang print "GB" and mean GiB (vllm#15807).
+plan is of the fullest device), and of token counts the smallest. Old vLLM and SGLang print "GB" and mean GiB
+(vllm#15807).
 """
 
 import re

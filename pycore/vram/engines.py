@@ -1,7 +1,7 @@
 """Engines as data: what each does with memory. One table, each value with its source.
 
-Profiles, not versions: "vllm" is what 0.21 and later do, "vllm-0.20" what 0.17 to 0.20 do. `SORTING` is vLLM until 0.16,
-which sorted the whole vocabulary to sample; it is not offered, but the logs of its time are read with it.
+Profiles, not versions: "vllm" is what 0.21 and later do, "vllm-0.20" what 0.17 to 0.20 do. `SORTING` is vLLM until
+0.16, which sorted the whole vocabulary to sample; it is not offered, but the logs of its time are read with it.
 A logit costs 14 bytes when sampling: 2 as computed, 4 in fp32, 4 for its probability, 4 for noise; 38 when sorted
 (vllm#32558 measured 12 against 40 for the sampler alone; the switch came with 0.17, vllm#33538).
 """
@@ -59,16 +59,18 @@ VLLM_SOURCES = (
 )
 
 ENGINES = {engine.id: engine for engine in (
-    Engine(id="vllm", name="vLLM (from 0.21)", memory_rule="total", memory_fraction=0.92, graphs=True, graphs_inside=True,
-           page_tokens=16, hybrid="by window", split="tensor", embedding_on_host=False, head_copy=False,
-           padded_vocabulary=64, convolution_bytes=2, logit_bytes=14, keys=("fp16", "bf16", "fp8", "int8"), values_apart=False,
+    Engine(id="vllm", name="vLLM (from 0.21)", memory_rule="total", memory_fraction=0.92, graphs=True,
+           graphs_inside=True, page_tokens=16, hybrid="by window", split="tensor", embedding_on_host=False,
+           head_copy=False, padded_vocabulary=64, convolution_bytes=2, logit_bytes=14,
+           keys=("fp16", "bf16", "fp8", "int8"), values_apart=False,
            weight_families=SAFETENSORS, loads_vision=True, sources=VLLM_SOURCES + (
                ("memory_fraction", "docs.vllm.ai/en/stable/cli/serve: --gpu-memory-utilization default 0.92"),
                ("graphs_inside", "vllm#30515: CUDA graph memory is profiled by default from 0.21"),
                ("hybrid", "vllm#43308; v1/core/kv_cache_utils.py: tokens = concurrency x max_model_len"))),
     Engine(id="vllm-0.20", name="vLLM (0.17 to 0.20)", memory_rule="total", memory_fraction=0.9, graphs=True,
            graphs_inside=False, page_tokens=16, hybrid="as full", split="tensor", embedding_on_host=False,
-           head_copy=False, padded_vocabulary=64, convolution_bytes=2, logit_bytes=14, keys=("fp16", "bf16", "fp8"), values_apart=False,
+           head_copy=False, padded_vocabulary=64, convolution_bytes=2, logit_bytes=14,
+           keys=("fp16", "bf16", "fp8"), values_apart=False,
            weight_families=SAFETENSORS, loads_vision=True, sources=VLLM_SOURCES + (
                ("memory_fraction", "docs.vllm.ai/en/v0.6.4 engine arguments: default 0.9"),
                ("graphs_inside", "vllm#30515, vllm#11251: before 0.21 graphs come on top of the fraction"),
@@ -77,19 +79,20 @@ ENGINES = {engine.id: engine for engine in (
            page_tokens=1, hybrid="pools", split="tensor", embedding_on_host=False, head_copy=False,
            padded_vocabulary=64, convolution_bytes=2, logit_bytes=14, keys=("fp16", "bf16", "fp8"), values_apart=False,
            weight_families=SAFETENSORS, loads_vision=True, sources=(
-               ("memory_rule", "sglang model_runner profile_max_num_token: free after load - free before x (1 - fraction)"),
-               ("memory_fraction", "sglang server_args._handle_gpu_memory_settings: computed from the card and the chunk"),
+               ("memory_rule", "sglang profile_max_num_token: free after load - free before x (1 - fraction)"),
+               ("memory_fraction", "sglang server_args._handle_gpu_memory_settings: from the card and the chunk"),
                ("page_tokens", "sglang server_args: page_size 1 unless the attention backend asks for more"),
                ("hybrid", "sglang server_args: swa_full_tokens_ratio 0.8; three state slots a running request"),
                ("keys", "docs.sglang.io server arguments: --kv-cache-dtype auto, bfloat16, fp8_e5m2, fp8_e4m3"))),
     Engine(id="llama.cpp", name="llama.cpp (llama-server)", memory_rule="whole", memory_fraction=0.0, graphs=False,
            graphs_inside=False, page_tokens=256, hybrid="cells", split="layer", embedding_on_host=True, head_copy=True,
-           padded_vocabulary=1, convolution_bytes=4, logit_bytes=4, keys=("fp16", "bf16", "q8_0", "q4_0", "iq4_nl"), values_apart=True,
+           padded_vocabulary=1, convolution_bytes=4, logit_bytes=4,
+           keys=("fp16", "bf16", "q8_0", "q4_0", "iq4_nl"), values_apart=True,
            weight_families=GGUF, loads_vision=False, sources=(
                ("memory_rule", "llama.cpp allocates what the arguments ask for; there is no memory fraction"),
                ("page_tokens", "llama.cpp llama-kv-cache: cells padded to 256; ollama#16480 log (vram_reports v053)"),
                ("hybrid", "llama.cpp llama-kv-cache-iswa: window cells = pad256(min(ctx, window + ubatch)); v053"),
-               ("head_copy", "ik_llama.cpp discussion 334 (v078): 15,773.97 MiB on the GPU and 1,102.77 MiB on the CPU"),
+               ("head_copy", "ik_llama.cpp discussion 334 (v078): 15,773.97 MiB on the GPU, 1,102.77 on the CPU"),
                ("convolution_bytes", "LM Studio #1862 (v056): 598.50 MiB for 4 cells of 48 layers, all fp32"),
                ("keys", "llama-server manual: --cache-type-k f32, f16, bf16, q8_0, q4_0, q4_1, iq4_nl, q5_0, q5_1"))),
     Engine(id="transformers", name="transformers", memory_rule="whole", memory_fraction=0.0, graphs=False,

@@ -1,9 +1,9 @@
 """How well this works: real start-up logs predicted by the very formulas of the plan, errors shown, nothing left out.
 
-The rows are `data/catalog/memory_evidence.csv`: logs that state the card's visible memory, the fraction and the load. The
-predictions are computed when asked, so the table cannot drift from the code. The constants of `overheads` were read off
-the profile runs (`fitted`, ids p01 to p43); the other logs (v...) were not used, but for v020 and v040, from which the
-allocations of unlinked devices come.
+The rows are `data/catalog/memory_evidence.csv`: logs that state the card's visible memory, the fraction and the load.
+The predictions are computed when asked, so the table cannot drift from the code. The constants of `overheads` were
+read off the profile runs (`fitted`, ids p01 to p43); the other logs (v...) were not used, but for v020 and v040, from
+which the allocations of unlinked devices come.
 """
 
 import functools
@@ -88,7 +88,8 @@ def compared(cells: dict[str, str]) -> list[EvidenceRow]:
             reported = float(cell) * (1 if quantity == "KV tokens" else GIB)
             slack = 0.005 * GIB if quantity != "KV tokens" else 0.005 * GIB / plan.kv_bytes_per_token.value
             rows.append(EvidenceRow(
-                id=cells["id"], quantity=quantity, engine=profile.name, version=cells["version"], model=deployment.model.name,
+                id=cells["id"], quantity=quantity, engine=profile.name, version=cells["version"],
+                model=deployment.model.name,
                 card=cells["card"], setup=setup(cells), predicted=value, low=low, high=high, reported=reported,
                 error_percent=100.0 * (value / reported - 1.0), inside=low - slack <= reported <= high + slack or (
                     low == high and abs(value / reported - 1.0) <= EXACT),

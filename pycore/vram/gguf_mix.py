@@ -166,7 +166,8 @@ def output_type(question: Mix, layer: int) -> str:
     if question.family == "falcon":
         return "q4_k" if question.kind == "q3_k_l" else question.base
     if question.experts == 8:
-        raised = ("q2_k", "iq3_xs", "iq3_xxs", "q3_k_s", "q3_k_m", "iq4_nl", "q4_k_s", "q4_k_m", "iq3_s", "iq3_m", "iq4_xs")
+        raised = ("q2_k", "iq3_xs", "iq3_xxs", "q3_k_s", "q3_k_m", "iq4_nl", "q4_k_s", "q4_k_m", "iq3_s", "iq3_m",
+                  "iq4_xs")
         return "q5_k" if question.kind in raised else question.base
     return {"q2_k": "q3_k", "iq3_xxs": "iq3_s", "q3_k_m": "q4_k", "q3_k_l": "q5_k", "iq3_m": "q4_k"}.get(
         question.kind, question.base)
@@ -233,7 +234,8 @@ def tiny_output(question: Mix, layer: int) -> str:
     """attn_output under three bits."""
     if question.experts == 8:
         return "q5_k"
-    return {"iq1_s": "iq2_xxs", "iq1_m": "iq2_xxs", "iq2_s": "iq3_s", "iq2_m": "iq3_s"}.get(question.kind, question.base)
+    raised = {"iq1_s": "iq2_xxs", "iq1_m": "iq2_xxs", "iq2_s": "iq3_s", "iq2_m": "iq3_s"}
+    return raised.get(question.kind, question.base)
 
 
 RULES = {"v": value_type, "q": query_type, "k": key_type, "o": output_type, "qkv": fused_type, "linear_qkv": fused_type,
@@ -266,7 +268,8 @@ def layer_bytes(model: Model, question: Mix) -> tuple[tuple[str, int, int, int],
     rows = []
     for matrix in matrices(model):
         for layer, kind in storage(matrix, question, model.tied_embeddings):
-            rows.append((matrix.role, layer, matrix.each * tensor_bytes(matrix.rows, matrix.columns, kind), matrix.each))
+            size = tensor_bytes(matrix.rows, matrix.columns, kind)
+            rows.append((matrix.role, layer, matrix.each * size, matrix.each))
     return tuple(rows)
 
 

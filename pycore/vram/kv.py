@@ -1,4 +1,4 @@
-"""What a token and a sequence leave in memory, by the architecture alone: bytes of cached keys and values, latents, states.
+"""What a token and a sequence leave in memory, by the architecture alone: keys and values, latents, states.
 
 Everything is per device: `tensor` devices share the heads of a layer. Where an engine rounds, pads or reserves more is
 the business of `reservation`. Integers throughout; a cache row (one token, one layer) is rounded up to whole bytes.
@@ -67,7 +67,7 @@ def state_bytes(group: AttentionGroup, tensor: int = 1, convolution_bytes: int =
                 recurrent_bytes: int = RECURRENT_BYTES) -> int:
     """Bytes that ONE linear-attention layer keeps per sequence on one device; 0 for the other kinds.
 
-    The convolution's tail (kernel - 1 columns of queries, keys, values) and one key_dim x value_dim matrix a value head.
+    The convolution's tail (kernel - 1 columns of queries, keys, values) and a key_dim x value_dim matrix a value head.
     llama.cpp keeps both in fp32 (pass 4): Qwen3.6-27B, 4 cells, 48 layers: 598.5 MiB, as its log says.
     """
     if group.kind != "linear":

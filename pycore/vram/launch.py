@@ -85,8 +85,8 @@ def parallel_flags(deployment: Deployment, plan: MemoryPlan, names: tuple[str, s
 
 def vllm(deployment: Deployment, plan: MemoryPlan) -> Launch:
     """`vllm serve`."""
-    flags = parallel_flags(deployment, plan, ("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size",
-                                              "--enable-expert-parallel"))
+    flags = parallel_flags(deployment, plan, ("--tensor-parallel-size", "--pipeline-parallel-size",
+                                              "--data-parallel-size", "--enable-expert-parallel"))
     flags += [Flag(flag="--max-model-len", value=str(deployment.context), why="context"),
               Flag(flag="--max-num-seqs", value=str(plan.sequences), why="concurrent sequences of a replica"),
               Flag(flag="--max-num-batched-tokens", value=str(plan.batch_tokens), why="tokens a step"),
@@ -130,9 +130,10 @@ def llama_server(deployment: Deployment, plan: MemoryPlan) -> Launch:
     cache = {"fp16": "f16", "bf16": "bf16"}
     keys = cache_name(deployment)
     values = deployment.values.id.removeprefix("kv-").replace("-", "_")
-    flags = [Flag(flag="--model", value=f"{deployment.model.id.rsplit('--', 1)[-1]}-{kind}.gguf", why="model and weight format"),
+    file = f"{deployment.model.id.rsplit('--', 1)[-1]}-{kind}.gguf"
+    flags = [Flag(flag="--model", value=file, why="model and weight format"),
              Flag(flag="--n-gpu-layers", value="999", why="every layer on the device"),
-             Flag(flag="--ctx-size", value=str(per_slot * plan.sequences), why="context × sequences, padded to 256 cells"),
+             Flag(flag="--ctx-size", value=str(per_slot * plan.sequences), why="context × sequences, in 256 cells"),
              Flag(flag="--parallel", value=str(plan.sequences), why="concurrent sequences of a replica"),
              Flag(flag="--no-kv-unified", value="", why="a ring of cells for each sequence"),
              Flag(flag="--ubatch-size", value=str(plan.batch_tokens), why="tokens a step"),

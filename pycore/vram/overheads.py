@@ -1,8 +1,8 @@
 """What a device holds beside weights and KV cache: activations, CUDA graphs, the framework. Formulas with their range.
 
-Fitted on start-up logs of vLLM 0.19.0 (24 runs on H100, `data/catalog/memory_evidence.csv`): the activation formula
-comes out within -6 % to +1 % of 23 of them (+19 % on the one whose experts need no workspace), the graphs within a
-factor of three. Where no log was found the range is wider and the basis says "assumed".
+Read off start-up logs of vLLM 0.15 to 0.19 on H100 (`data/catalog/memory_evidence.csv`, p01 to p43): on the 33 runs of
+0.19.0 the activation formula comes out within -6 % to +1 %, the graphs within a factor of three. Where no log was found
+the range is wider and the basis says "assumed".
 """
 
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from pycore.vram.engines import SORTING, Engine
 
 SCRATCH_BYTES = 4 * 132  # a vocabulary entry: one fp32 row for each of an H100's 132 multiprocessors (vllm#33538)
 WORKSPACE_BYTES = 45_000_000  # cuBLAS workspace (32 MiB) and small buffers: the fit's constant
-ACTIVATION_LOW, ACTIVATION_HIGH = 0.84, 1.07  # residuals of the 24 runs, both ends
-GRAPH_BYTES = int(0.26 * MIB)  # a layer and captured graph: median of 24 runs
+ACTIVATION_LOW, ACTIVATION_HIGH = 0.84, 1.07  # residuals, both ends; the low one where experts keep no workspace
+GRAPH_BYTES = int(0.26 * MIB)  # a layer and captured graph: median of the 0.19.0 runs
 GRAPH_LOW, GRAPH_HIGH = int(0.02 * MIB), int(0.78 * MIB)  # vllm#51590 (v040: 62 MiB at tp 8); gpt-oss-20b in the runs
-MODEL_SOURCE = "24 vLLM 0.19.0 start-up logs, llm-d-planner accuracy/results/v0.19.0 @30ec05f7; v002, v004, v020"
+MODEL_SOURCE = "vLLM start-up logs p01 to p43 (data/validation/vllm_profiles.csv)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +39,8 @@ def widths(model: Model, tensor: int, expert_parallel: bool, workspace: bool = T
                 + [attention_width(model, group, tensor) for group in model.groups])
     if experts is None or not workspace:
         return Widths(inner=inner, expert=0, per_token=0)
-    return Widths(inner=inner, expert=experts.intermediate_size if expert_parallel else -(-experts.intermediate_size // tensor),
-                  per_token=experts.per_token)
+    expert = experts.intermediate_size if expert_parallel else -(-experts.intermediate_size // tensor)
+    return Widths(inner=inner, expert=expert, per_token=experts.per_token)
 
 
 def attention_width(model: Model, group: AttentionGroup, tensor: int) -> int:
@@ -51,48 +51,67 @@ def attention_width(model: Model, group: AttentionGroup, tensor: int) -> int:
     heads = -(-group.query_heads // tensor)
     if group.kind == "latent":
         return heads * (2 * group.key_dim + model.qk_nope_dim + 2 * group.value_dim)
-    return heads * (group.key_dim + group.value_dim) + max(1, group.kv_heads // tensor) * (group.key_dim + group.value_dim)
+    return (heads + max(1, group.kv_heads // tensor)) * (group.key_dim + group.value_dim)
+
+
+@term("Sampling", "B", basis="fitted", source=MODEL_SOURCE)
+def sampling_bytes(logit_bytes, sequences, vocabulary, tokens, hidden):
+    """logit_bytes × sequences × vocabulary + 528 × vocabulary + 2 × hidden × (tokens + sequences)
+
+    Logits of every sequence, the sampler's scratch, and the hidden states they came from.
+    """
+    return logit_bytes * sequences * vocabulary + SCRATCH_BYTES * vocabulary + 2 * hidden * (tokens + sequences)
+
+
+@term("Widest layer", "B", source="16-bit activations of one layer: MLP or attention, and three residual streams")
+def layer_bytes(tokens, inner, hidden):
+    """2 × tokens × (inner + 3 × hidden)"""
+    return 2 * tokens * (inner + 3 * hidden)
+
+
+@term("Workspace of the experts", "B", source="vllm fused_moe: a buffer as wide as gate and up or the output, one more")
+def workspace_bytes(tokens, per_token, expert, hidden):
+    """2 × tokens × per_token × (max(2 × expert, hidden) + expert)"""
+    return 2 * tokens * per_token * (max(2 * expert, hidden) + expert)
 
 
 @term("Activations", "B", basis="fitted", source=MODEL_SOURCE)
-def profiled_peak(tokens, sequences, vocabulary, hidden, inner, expert, per_token, logit_bytes):
-    """max(logit_bytes × sequences × vocabulary + 528 × vocabulary + 2 × hidden × (tokens + sequences), 2 × tokens × (inner + 3 × hidden)) + 2 × tokens × per_token × (max(2 × expert, hidden) + expert) + 45,000,000
+def profiled_peak(sampling, layer, workspace):
+    """max(sampling, layer) + workspace + 45,000,000
 
-    The peak of vLLM's profile run: `tokens` through the layers, then `sequences` rows of logits through the sampler;
-    the experts' workspace stays allocated. `sequences` 0 on stages that do not sample.
+    The peak of vLLM's profile run: tokens through the layers, then the logits through the sampler; the experts'
+    workspace stays allocated. Stages before the last do not sample.
     """
-    value = peak_bytes(tokens, sequences, vocabulary, hidden, inner, expert, per_token, logit_bytes)
+    value = max(sampling, layer) + workspace + WORKSPACE_BYTES
     return Range(value, int(value * ACTIVATION_LOW), int(value * ACTIVATION_HIGH))
 
 
-def peak_bytes(tokens: int, sequences: int, vocabulary: int, hidden: int, inner: int, expert: int, per_token: int,
-               logit_bytes: int) -> int:
-    """`profiled_peak` without its range, for hot loops."""
-    sampling = 0
-    if sequences:
-        sampling = logit_bytes * sequences * vocabulary + SCRATCH_BYTES * vocabulary + 2 * hidden * (tokens + sequences)
-    layers = 2 * tokens * (inner + 3 * hidden)
-    workspace = 2 * tokens * per_token * (max(2 * expert, hidden) + expert) if expert else 0
-    return max(sampling, layers) + workspace + WORKSPACE_BYTES
-
-
 @term("Activations", "B", basis="assumed", source="the same formula as vLLM's; no SGLang log with this term was found")
-def static_peak(tokens, sequences, vocabulary, hidden, inner, expert, per_token, logit_bytes):
-    """max(logit_bytes × sequences × vocabulary + 528 × vocabulary + 2 × hidden × (tokens + sequences), 2 × tokens × (inner + 3 × hidden)) + 2 × tokens × per_token × (max(2 × expert, hidden) + expert) + 45,000,000"""
-    value = peak_bytes(tokens, sequences, vocabulary, hidden, inner, expert, per_token, logit_bytes)
+def static_peak(sampling, layer, workspace):
+    """max(sampling, layer) + workspace + 45,000,000"""
+    value = max(sampling, layer) + workspace + WORKSPACE_BYTES
     return Range(value, value // 2, value * 2)
 
 
-@term("Compute buffer", "B", basis="derived", source="llama.cpp; exact on ik_llama.cpp rows v078, v085, v086, v088, v089, v091, "
-                                                     "v093, v100; flash attention on")
+def peak_bytes(tokens: int, sequences: int, vocabulary: int, hidden: int, wide: Widths, logit_bytes: int) -> int:
+    """`profiled_peak` in one step and without its range, for hot loops."""
+    sampling = sampling_bytes.plain(logit_bytes, sequences, vocabulary, tokens, hidden) if sequences else 0
+    layer = 2 * tokens * (wide.inner + 3 * hidden)
+    workspace = workspace_bytes.plain(tokens, wide.per_token, wide.expert, hidden) if wide.expert else 0
+    return (sampling if sampling > layer else layer) + workspace + WORKSPACE_BYTES
+
+
+@term("Compute buffer", "B", source="llama.cpp, flash attention on; ik_llama.cpp v078, v084 to v091, v093, v100")
 def compute_buffer(batch, vocabulary, hidden, heads, context):
     """4 × batch × (vocabulary + 2 × hidden)
 
     fp32 logits of a physical batch and its hidden states (some models keep one of the two: the low end). Without flash
-    attention the scores come instead: 4 × heads × context × batch, as rows v079 and v080 show; `context` 0 leaves them out.
+    attention the scores come instead: 4 × heads × context × batch, as rows v079 and v080 show; `context` 0 leaves them
+    out.
     """
     value = buffer_bytes(batch, vocabulary, hidden)
-    return Range(value, 4 * batch * (vocabulary + hidden), max(value + 4 * batch * 4 * hidden, 4 * heads * context * batch))
+    high = max(value + 16 * batch * hidden, 4 * heads * context * batch)
+    return Range(value, 4 * batch * (vocabulary + hidden), high)
 
 
 def buffer_bytes(batch: int, vocabulary: int, hidden: int) -> int:
@@ -100,7 +119,7 @@ def buffer_bytes(batch: int, vocabulary: int, hidden: int) -> int:
     return 4 * batch * (vocabulary + 2 * hidden)
 
 
-@term("Activations", "B", basis="assumed", source="eager PyTorch with SDPA: the widest layer; logits of the last token only")
+@term("Activations", "B", basis="assumed", source="eager PyTorch with SDPA; logits of the last token only")
 def eager_peak(tokens, sequences, vocabulary, hidden, inner):
     """2 × tokens × (inner + 3 × hidden) + 6 × sequences × vocabulary"""
     value = eager_bytes(tokens, sequences, vocabulary, hidden, inner)
@@ -152,7 +171,7 @@ NON_TORCH_SORTING = {  # the same until 0.16: v002 1.79, v004 0.35, v071 0.01; v
     "one": (0.25, 0.0, 1.79), "linked": (2.1, 0.39, 3.58), "unlinked": (0.39, 0.0, 2.2)}
 CONTEXT = {"one": (0.51, 0.2, 0.61), "many": (1.5, 0.8, 2.05)}
 """CUDA context (and, with several devices, NCCL's buffers) in GiB, held before the engine starts to count.
-24 runs: 0.51 alone, 1.43 to 1.55 at two and four devices (1.99 to 2.05 for two); vllm#51590: 1.37 GiB over the budget."""
+The runs: 0.51 alone, 1.43 to 1.55 at two and four devices (1.99 to 2.05 for two); vllm#51590: 1.37 over the budget."""
 HIDDEN = (0.46, 0.19, 0.85)
 """GiB that the driver reports and CUDA does not: T4 15.00 - 14.74, A10G 22.49 - 22.30 (v070), RTX 4090 23.99 - 23.52
 (v050), RTX PRO 4500 31.86 - 31.38 (v040), A100 40.00 - 39.39 (v069) and 80.00 - 79.15, H100 79.65 - 79.19 (24 runs)."""
@@ -181,7 +200,7 @@ def framework(engine: Engine, tensor: int, stages: int, fast_link: bool) -> tupl
                         CONTEXT["one" if tensor * stages == 1 or engine.split == "layer" else "many"],
                         "vLLM 0.19.0 logs (init snapshot), vllm#51590")
     if engine.memory_rule != "total":
-        return gibibytes("Other allocations", (0.0, 0.0, 0.25), "no log with this term; up to vLLM's on one device"), outside
+        return gibibytes("Other allocations", (0.0, 0.0, 0.25), "no log has it; up to vLLM's on one device"), outside
     kind = non_torch_kind(tensor, fast_link)
     figures = (NON_TORCH_SORTING if engine.id == SORTING.id else NON_TORCH)[kind]
     return gibibytes("Allocations outside PyTorch", figures, "vram_reports v002-v071; vLLM 0.19.0 logs"), outside
@@ -191,7 +210,7 @@ def hidden(accelerator: Accelerator) -> Term:
     """Memory that the driver reports but CUDA does not offer."""
     if accelerator.vendor != "NVIDIA":
         return fact("Hidden by the driver", 0, "B", basis="assumed", source="no pair of reports found for this vendor")
-    return gibibytes("Hidden by the driver", HIDDEN, "nvidia-smi against CUDA's total: v040, v050, v069, v070, H100 runs")
+    return gibibytes("Hidden by the driver", HIDDEN, "nvidia-smi against CUDA: v040, v050, v069, v070, H100 runs")
 
 
 def framework_total(inside: Term, outside: Term) -> Term:

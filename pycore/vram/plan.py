@@ -107,7 +107,7 @@ def usable_term(accelerator: Accelerator) -> Term:
 
 def default_fraction(profile: Engine, usable: int, visible: int, context: int, used: int, tensor: int, stages: int,
                      asked: float, chunk: int) -> float:
-    """The fraction asked for, else the engine's own; when others hold memory, at most what is left (two decimals, down)."""
+    """The fraction asked for, else the engine's own; where others hold memory at most what is left, in hundredths."""
     if profile.memory_rule == "whole":
         return 0.0
     if asked:
@@ -127,8 +127,8 @@ def memory(deployment: Deployment) -> MemoryPlan:
     if least is fullest or profile.memory_rule == "whole":
         return fullest
     blocks = least.pool.value // least.reservation.block_bytes  # every stage gets as many blocks as the poorest
-    return replace(fullest, pool=replace(fullest.pool, value=min(fullest.pool.value,
-                                                                blocks * fullest.reservation.block_bytes), low=None, high=None))
+    common = min(fullest.pool.value, blocks * fullest.reservation.block_bytes)
+    return replace(fullest, pool=replace(fullest.pool, value=common, low=None, high=None))
 
 
 def distinct_stages(deployment: Deployment, profile: Engine, count: int) -> list[int]:
@@ -160,25 +160,26 @@ def stage_plan(deployment: Deployment, profile: Engine, index: int) -> MemoryPla
     inside, outside = overheads.framework(profile, tensor, count, overheads.linked(deployment.accelerator))
     framework = overheads.framework_total(inside, outside)
     needed = total("Total", (held, kv, activations, graphs, framework))
-    fraction = default_fraction(profile, usable.value, visible.value, outside.value, deployment.used_bytes, tensor, count,
-                                deployment.memory_fraction, batch)
+    fraction = default_fraction(profile, usable.value, visible.value, outside.value, deployment.used_bytes, tensor,
+                                count, deployment.memory_fraction, batch)
+    starting = starts(profile, visible.value, fraction, outside.value, deployment.used_bytes)
     budget = budget_term(deployment, profile, visible, fraction, outside, activations, graphs)
     return MemoryPlan(
         weights=held, kv=kv, activations=activations, graphs=graphs, framework=framework, total=needed, usable=usable,
         visible=visible, fraction=fraction, budget=budget, free=free_bytes(budget=budget, needed=needed),
-        fits=needed.value <= budget.value and starts(profile, visible.value, fraction, outside.value, deployment.used_bytes), stage=index,
-        pool=pool_term(deployment, profile, visible, fraction, budget, (held, activations, graphs, inside, outside)), stages=count,
+        fits=needed.value <= budget.value and starting, stage=index, stages=count,
+        pool=pool_term(deployment, profile, visible, fraction, budget, (held, activations, graphs, inside, outside)),
         kv_minimum=minimum(model, deployment.keys, deployment.values, deployment.context, sequences, tensor,
                            group_layers(model, stage)),
         kv_bytes_per_token=per_token(model, deployment.keys, deployment.values, tensor, group_layers(model, stage)),
         vision=next((part for part in held.parts if part.name == "Vision tower"), None),
         mtp=mtp_term(deployment, profile, tensor), host=host_term(deployment, profile),
         rows=(*held.parts, *kv.parts, activations, graphs, outside, inside), tensor=tensor, sequences=sequences,
-        batch_tokens=batch, reservation=reservation, notes=notes(deployment, profile, usable, visible.value, fraction, outside.value))
+        batch_tokens=batch, reservation=reservation, notes=notes(deployment, profile, usable, fraction, starting))
 
 
 def batch_size(deployment: Deployment, profile: Engine, visible: int) -> int:
-    """Tokens in the largest forward pass: the engine's step, at least one token a sequence; all prompts in transformers."""
+    """Tokens in the largest pass: the engine's step, at least one a sequence; all prompts in transformers."""
     step = tokens_a_step(profile, visible, deployment.accelerator.id, deployment.max_batched_tokens)
     sequences = deployment.sequences_per_replica
     return max(step, sequences) if step else deployment.prompt * sequences
@@ -195,9 +196,13 @@ def activation_term(deployment: Deployment, profile: Engine, tensor: int, batch:
     if profile.id == "transformers":
         return overheads.eager_peak(tokens=batch, sequences=sequences, vocabulary=model.vocabulary,
                                     hidden=model.hidden_size, inner=wide.inner)
+    sampling = overheads.sampling_bytes(logit_bytes=profile.logit_bytes, sequences=sequences, tokens=batch,
+                                        vocabulary=model.vocabulary, hidden=model.hidden_size) if sequences else 0
+    layer = overheads.layer_bytes(tokens=batch, inner=wide.inner, hidden=model.hidden_size)
+    workspace = overheads.workspace_bytes(tokens=batch, per_token=wide.per_token, expert=wide.expert,
+                                          hidden=model.hidden_size) if wide.expert else 0
     formula = overheads.profiled_peak if profile.memory_rule == "total" else overheads.static_peak
-    return formula(tokens=batch, sequences=sequences, vocabulary=model.vocabulary, hidden=model.hidden_size,
-                   inner=wide.inner, expert=wide.expert, per_token=wide.per_token, logit_bytes=profile.logit_bytes)
+    return formula(sampling=sampling, layer=layer, workspace=workspace)
 
 
 def graph_term(profile: Engine, layers: int, sequences: int, tensor: int, usable: int) -> Term:
@@ -209,8 +214,8 @@ def graph_term(profile: Engine, layers: int, sequences: int, tensor: int, usable
     return overheads.graph_pool(layers=layers, graphs=graphs)
 
 
-def budget_term(deployment: Deployment, profile: Engine, visible: Term, fraction: float, outside: Term, activations: Term,
-                graphs: Term) -> Term:
+def budget_term(deployment: Deployment, profile: Engine, visible: Term, fraction: float, outside: Term,
+                activations: Term, graphs: Term) -> Term:
     """What the total may come to under the engine's rule."""
     if profile.memory_rule == "whole":
         return whole_budget(visible=visible, used=deployment.used_bytes)
@@ -238,13 +243,15 @@ def pool_term(deployment: Deployment, profile: Engine, visible: Term, fraction: 
 def mtp_term(deployment: Deployment, profile: Engine, tensor: int) -> Term | None:
     """What the multi-token-prediction layers would take if they were loaded."""
     size = mtp_bytes(deployment.model, deployment.weights, profile, tensor)
-    return fact("MTP layers (not loaded)", size, "B", basis="derived", source="pycore/vram/parameters.py mtp_matrices") if size else None
+    source = "pycore/vram/parameters.py mtp_matrices"
+    return fact("MTP layers (not loaded)", size, "B", basis="derived", source=source) if size else None
 
 
 def host_term(deployment: Deployment, profile: Engine) -> Term | None:
     """The token embedding in main memory."""
     size = host_bytes(deployment.model, deployment.weights, profile)
-    return fact("Token embedding in main memory", size, "B", basis="derived", source="ik_llama.cpp discussion 334 (v078)") if size else None
+    source = "ik_llama.cpp discussion 334 (v078)"
+    return fact("Token embedding in main memory", size, "B", basis="derived", source=source) if size else None
 
 
 def starts(profile: Engine, visible: int, fraction: float, context: int, used: int) -> bool:
@@ -255,22 +262,21 @@ def starts(profile: Engine, visible: int, fraction: float, context: int, used: i
     return profile.memory_rule != "total" or int(visible * fraction) <= visible - context - used
 
 
-def notes(deployment: Deployment, profile: Engine, usable: Term, visible: int, fraction: float,
-          context: int) -> tuple[str, ...]:
+def notes(deployment: Deployment, profile: Engine, usable: Term, fraction: float, starting: bool) -> tuple[str, ...]:
     """What the reader should know before believing the figures."""
     found = []
-    if not starts(profile, visible, fraction, context, deployment.used_bytes):
+    if not starting:
         found.append(f"{profile.name} refuses to start: {fraction:g} of the device is more than is free on it.")
     if deployment.weights.id in NO_ENGINE:
-        found.append(f"None of these engines reads {deployment.weights.name}; the rows are what its tensors would take.")
+        found.append(f"None of these engines reads {deployment.weights.name}; the rows are what its tensors take.")
     if deployment.context > deployment.model.max_context:
         found.append(f"{deployment.context:,} tokens are more than the {deployment.model.max_context:,} that "
                      f"{deployment.model.name} was made for.")
     if usable.basis == "datasheet":
         found.append("No source gave the driver's memory figure for this device; the box figure is used.")
     if profile.split == "layer" and deployment.parallel.tensor > 1:
-        found.append(f"{profile.name} places whole layers: the {deployment.parallel.tensor} tensor-parallel devices are "
-                     "used as stages.")
+        found.append(f"{profile.name} places whole layers: the {deployment.parallel.tensor} tensor-parallel devices "
+                     "are used as stages.")
     if deployment.accelerator.vendor == "Apple":
-        found.append("macOS caps what the GPU may use of unified memory; no source gave the cap, so it is not taken off.")
+        found.append("macOS caps what the GPU may use of unified memory; no source gave the cap: it is not taken off.")
     return tuple(found)

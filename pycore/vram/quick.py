@@ -6,10 +6,11 @@ formulas are the ledger's own (`.plain` or the integer functions under them), an
 
 from dataclasses import dataclass
 
-from pycore.nouns import Accelerator, Format, Model, Parallel
+from pycore.nouns import Accelerator, Deployment, Format, Model, Parallel
 from pycore.units import GIB, MIB
 from pycore.vram import overheads
-from pycore.vram.engines import Engine, engine as profile_of, sglang_step, spread, tokens_a_step
+from pycore.vram.engines import Engine, sglang_step, spread, tokens_a_step
+from pycore.vram.engines import engine as profile_of
 from pycore.vram.plan import default_fraction, starts, static_budget, total_budget, whole_budget
 from pycore.vram.reservation import Reservation, reserve
 from pycore.vram.stages import group_layers, split
@@ -29,9 +30,9 @@ class StageNumbers:
     held: tuple[int, ...]  # layers of each attention group
 
     def covers(self, other: "StageNumbers") -> bool:
-        """Whether this stage needs at least as much as the other under every load, so that the other can be left out."""
+        """Whether this stage needs at least as much as the other under every load: the other can be left out."""
         return (self.weights >= other.weights and self.layers >= other.layers and self.last >= other.last
-                and all(own >= its for own, its in zip(self.held, other.held)))
+                and all(own >= its for own, its in zip(self.held, other.held, strict=True)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,8 @@ class QuickMemory:
     kv_bytes: int
 
 
-def prepare(model: Model, weights: Format, keys: Format, values: Format, engine: str, parallel: Parallel) -> PreparedMemory:
+def prepare(model: Model, weights: Format, keys: Format, values: Format, engine: str,
+            parallel: Parallel) -> PreparedMemory:
     """Everything that a matrix row keeps while cards and loads change."""
     profile = profile_of(engine)
     tensor, count = spread(profile, parallel)
@@ -79,12 +81,25 @@ def prepare(model: Model, weights: Format, keys: Format, values: Format, engine:
                           count=count, stages=tuple(stages), widths=wide, reservations={})
 
 
+def prepare_deployment(deployment: Deployment) -> PreparedMemory:
+    """`prepare` of a deployment."""
+    return prepare(deployment.model, deployment.weights, deployment.keys, deployment.values, deployment.engine,
+                   deployment.parallel)
+
+
+def settings(deployment: Deployment) -> dict[str, float | int]:
+    """The keyword arguments of `memory` that a deployment carries beside card, context and sequences."""
+    return dict(fraction=deployment.memory_fraction, batched=deployment.max_batched_tokens,
+                used=deployment.used_bytes, prompt=deployment.prompt)
+
+
 def reservation(prepared: PreparedMemory, position: int, batch: int) -> Reservation:
     """The stage's reservation at that step size, kept for the next question."""
     key = (position, batch)
     if key not in prepared.reservations:
-        prepared.reservations[key] = reserve(prepared.model, prepared.engine, prepared.keys, prepared.values, prepared.tensor,
-                                             prepared.count, prepared.stages[position].stage, batch)
+        prepared.reservations[key] = reserve(
+            prepared.model, prepared.engine, prepared.keys, prepared.values, prepared.tensor, prepared.count,
+            prepared.stages[position].stage, batch)
     return prepared.reservations[key]
 
 
@@ -102,8 +117,8 @@ def activations(prepared: PreparedMemory, batch: int, sequences: int) -> int:
         return overheads.buffer_bytes(batch, model.vocabulary, model.hidden_size)
     if prepared.engine.id == "transformers":
         return overheads.eager_bytes(batch, sequences, model.vocabulary, model.hidden_size, wide.inner)
-    return overheads.peak_bytes(batch, sequences, model.vocabulary, model.hidden_size, wide.inner, wide.expert,
-                                wide.per_token, prepared.engine.logit_bytes)
+    logit_bytes = prepared.engine.logit_bytes
+    return overheads.peak_bytes(batch, sequences, model.vocabulary, model.hidden_size, wide, logit_bytes)
 
 
 def graph_bytes(prepared: PreparedMemory, layers: int, sequences: int, usable: int) -> int:
@@ -147,16 +162,16 @@ def card(prepared: PreparedMemory, accelerator: Accelerator, context: int, fract
     """The question's constants."""
     usable, visible = card_bytes(accelerator)
     inside, outside = framework_bytes(prepared, accelerator)
-    return Card(usable, visible, inside, outside, tokens_a_step(prepared.engine, visible, accelerator.id, batched), context,
-                fraction, used, prompt)
+    step = tokens_a_step(prepared.engine, visible, accelerator.id, batched)
+    return Card(usable, visible, inside, outside, step, context, fraction, used, prompt)
 
 
 def sizes(prepared: PreparedMemory, asked: Card, own: int) -> tuple[bool, int, int, int, int]:
     """(fits, total, budget, weights, KV) of the fullest stage with `own` sequences on a replica."""
     profile = prepared.engine
     batch = max(asked.step, own) if asked.step else asked.prompt * own
-    share = default_fraction(profile, asked.usable, asked.visible, asked.outside, asked.used, prepared.tensor, prepared.count,
-                             asked.fraction, batch)
+    share = default_fraction(profile, asked.usable, asked.visible, asked.outside, asked.used, prepared.tensor,
+                             prepared.count, asked.fraction, batch)
     worst = (False, 1, 0, 0, 0)
     for position, numbers in enumerate(prepared.stages):
         active = activations(prepared, batch, own if numbers.last else 0)
@@ -210,8 +225,8 @@ def limit(profile: Engine, visible: int, share: float, outside: int, active: int
     return total_budget.plain(visible, share, outside + (0 if profile.graphs_inside else graphs), used)
 
 
-def longest_context(prepared: PreparedMemory, accelerator: Accelerator, sequences: int, limit: int, fraction: float = 0.0,
-                    batched: int = 0, used: int = 0, prompt: int = 1024) -> int:
+def longest_context(prepared: PreparedMemory, accelerator: Accelerator, sequences: int, limit: int,
+                    fraction: float = 0.0, batched: int = 0, used: int = 0, prompt: int = 1024) -> int:
     """The longest context, at most `limit`, at which that many sequences fit; 0 where none does."""
     own, low, high = -(-sequences // prepared.parallel.data), 0, limit
     while low < high:

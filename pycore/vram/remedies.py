@@ -21,7 +21,7 @@ SERVERS = (1, 2, 4, 8, 16, 24, 32, 48, 64)  # device counts that machines come i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """One way out. `changes` are fields of the question with their new values; `cost` says in words what is given up."""
+    """One way out. `changes` are fields of the question with new values; `cost` says in words what is given up."""
 
     text: str
     changes: dict[str, str | int]
@@ -39,27 +39,20 @@ def remedies(deployment: Deployment) -> tuple[Remedy, ...]:
 
 def measured(deployment: Deployment) -> quick.QuickMemory:
     """The quick answer of a deployment."""
-    prepared = quick.prepare(deployment.model, deployment.weights, deployment.keys, deployment.values, deployment.engine,
-                             deployment.parallel)
-    return quick.memory(prepared, deployment.accelerator, deployment.context, deployment.sequences, **arguments(deployment))
-
-
-def arguments(deployment: Deployment) -> dict:
-    """What every quick question of this deployment shares."""
-    return dict(fraction=deployment.memory_fraction, batched=deployment.max_batched_tokens, used=deployment.used_bytes,
-                prompt=deployment.prompt)
+    return quick.memory(quick.prepare_deployment(deployment), deployment.accelerator, deployment.context,
+                        deployment.sequences, **quick.settings(deployment))
 
 
 def shorter(deployment: Deployment) -> Iterator[Remedy]:
     """The longest context at which the asked sequences fit."""
-    prepared = quick.prepare(deployment.model, deployment.weights, deployment.keys, deployment.values, deployment.engine,
-                             deployment.parallel)
+    prepared = quick.prepare_deployment(deployment)
     context = quick.longest_context(prepared, deployment.accelerator, deployment.sequences, deployment.context - 1,
-                                    **arguments(deployment))
+                                    **quick.settings(deployment))
     if context:
         after = measured(replace(deployment, context=context, prompt=min(deployment.prompt, context)))
-        yield Remedy(text=f"{context:,} tokens of context instead of {deployment.context:,}", changes={"context": context},
-                     total_bytes=after.total_bytes, cost=f"{1 - context / deployment.context:.0%} less context")
+        yield Remedy(text=f"{context:,} tokens of context instead of {deployment.context:,}",
+                     changes={"context": context}, total_bytes=after.total_bytes,
+                     cost=f"{1 - context / deployment.context:.0%} less context")
 
 
 def fewer(deployment: Deployment) -> Iterator[Remedy]:
@@ -81,7 +74,8 @@ def smaller_cache(deployment: Deployment) -> Iterator[Remedy]:
         after = measured(replace(deployment, keys=form, values=form))
         if after.fits:
             yield Remedy(text=f"KV cache in {name}", changes={"kv_dtype": name, "v_dtype": "same"},
-                         total_bytes=after.total_bytes, cost=f"{form.bits_per_weight:g} bits a cached number instead of {now:g}")
+                         total_bytes=after.total_bytes,
+                         cost=f"{form.bits_per_weight:g} bits a cached number instead of {now:g}")
             return
 
 
@@ -97,8 +91,9 @@ def smaller_weights(deployment: Deployment) -> Iterator[Remedy]:
         after = measured(changed)
         if after.weights_bytes < now and after.fits and not faults(changed):
             quality = f", {form.perplexity_delta:+.3g} perplexity on Llama-3-8B" if form.perplexity_delta else ""
+            bits = f"{form.bits_per_weight:.3g} bits a weight instead of {deployment.weights.bits_per_weight:.3g}"
             yield Remedy(text=f"weights in {form.name}", changes={"quant": form.id}, total_bytes=after.total_bytes,
-                         cost=f"{form.bits_per_weight:.3g} bits a weight instead of {deployment.weights.bits_per_weight:.3g}{quality}")
+                         cost=bits + quality)
             return
 
 
@@ -127,9 +122,9 @@ def more_devices(deployment: Deployment) -> Iterator[Remedy]:
 
 def larger_device(deployment: Deployment) -> Iterator[Remedy]:
     """The smallest larger device of the same maker that fits, of the same segment where there is one."""
-    own = quick.card_bytes(deployment.accelerator)[0]
-    larger = [card for card in accelerators() if card.vendor == deployment.accelerator.vendor and quick.card_bytes(card)[0] > own]
-    larger.sort(key=lambda card: (card.segment != deployment.accelerator.segment, quick.card_bytes(card)[0], card.id))
+    own, size = deployment.accelerator, quick.card_bytes(deployment.accelerator)[0]
+    larger = [card for card in accelerators() if card.vendor == own.vendor and quick.card_bytes(card)[0] > size]
+    larger.sort(key=lambda card: (card.segment != own.segment, quick.card_bytes(card)[0], card.id))
     for card in larger:
         after = measured(replace(deployment, accelerator=card))
         if after.fits:

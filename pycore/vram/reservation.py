@@ -99,7 +99,7 @@ def vllm_pages(model: Model, engine: Engine, keys: Format, values: Format, tenso
     least, most = min(kinds.values()), max(kinds.values())
     size = most if most < least * GROUP_SLACK else least
     held = group_layers(model, stage)
-    in_group = max(-(-held[group] // -(-layers // size)) for group, layers in kinds.items())  # layers of one on this stage
+    in_group = max(-(-held[group] // -(-layers // size)) for group, layers in kinds.items())  # on this stage
     unit = page * in_group
     shares, groups = [], 0
     for group, layers in kinds.items():
@@ -142,7 +142,8 @@ def vllm_share(group: AttentionGroup, unit: int, block: int, repeat: int, batch_
     if group.kind == "linear":
         return Share(name=name, unit_bytes=unit, fixed=VLLM_STATE_BLOCKS, repeat=repeat)
     if group.kind == "sliding":
-        return Share(name=name, unit_bytes=unit, step=block, cap=group.window - 1 + batch_tokens, extra=1, repeat=repeat)
+        return Share(name=name, unit_bytes=unit, step=block, cap=group.window - 1 + batch_tokens, extra=1,
+                     repeat=repeat)
     if group.kind == "chunked":
         return Share(name=name, unit_bytes=unit, step=block, cap=group.window + batch_tokens, repeat=repeat)
     return Share(name=name, unit_bytes=unit, step=block, repeat=repeat)
@@ -160,11 +161,11 @@ def sglang_pools(model: Model, engine: Engine, keys: Format, values: Format, ten
             shares.append(Share(name=name, unit_bytes=state, fixed=SGLANG_STATE_SLOTS))
         elif group.kind == "sliding" and mixed:
             part, whole = SGLANG_WINDOW_POOL
-            shares.append(Share(name=name, unit_bytes=-(-row * part // whole) * engine.page_tokens, step=engine.page_tokens))
+            shares.append(Share(name=name, unit_bytes=-(-row * part // whole) * engine.page_tokens,
+                                step=engine.page_tokens))
         else:
             shares.append(Share(name=name, unit_bytes=row * engine.page_tokens, step=engine.page_tokens))
-    block = sum(share.unit_bytes for share in shares if share.step)
-    return Reservation(shares=tuple(shares), block_bytes=max(block, 1), block_tokens=engine.page_tokens)
+    return Reservation(shares=tuple(shares), block_bytes=stepped_bytes(shares), block_tokens=engine.page_tokens)
 
 
 def llama_cells(model: Model, engine: Engine, keys: Format, values: Format, tensor: int, stage: range,
@@ -180,8 +181,7 @@ def llama_cells(model: Model, engine: Engine, keys: Format, values: Format, tens
             cap = UNBOUNDED if group.window is None else group.window + batch_tokens
             shares.append(Share(name=name, unit_bytes=layers * token_bytes(group, keys, values, tensor) * pad, step=pad,
                                 cap=cap))
-    return Reservation(shares=tuple(shares), block_bytes=max(1, sum(share.unit_bytes for share in shares if share.step)),
-                       block_tokens=pad)
+    return Reservation(shares=tuple(shares), block_bytes=stepped_bytes(shares), block_tokens=pad)
 
 
 def exact(model: Model, engine: Engine, keys: Format, values: Format, tensor: int, stage: range,
@@ -196,8 +196,12 @@ def exact(model: Model, engine: Engine, keys: Format, values: Format, tensor: in
         else:
             shares.append(Share(name=name, unit_bytes=layers * token_bytes(group, keys, values, tensor), step=1,
                                 cap=UNBOUNDED if group.window is None else group.window))
-    return Reservation(shares=tuple(shares), block_bytes=max(1, sum(share.unit_bytes for share in shares if share.step)),
-                       block_tokens=1)
+    return Reservation(shares=tuple(shares), block_bytes=stepped_bytes(shares), block_tokens=1)
+
+
+def stepped_bytes(shares: list[Share]) -> int:
+    """Bytes of one unit of every share that grows with the context; at least 1."""
+    return max(1, sum(share.unit_bytes for share in shares if share.step))
 
 
 @term("KV cache", "B", source="the engine's own unit sizes, see pycore/vram/reservation.py")

@@ -1,6 +1,7 @@
 """Which layers each pipeline stage (or each device of a layer-splitting engine) holds."""
 
 import functools
+from itertools import pairwise
 
 from pycore.nouns import AttentionGroup, Model
 from pycore.vram.engines import Engine
@@ -16,12 +17,12 @@ def stages(layers: int, count: int, rule: str) -> tuple[range, ...]:
     """
     if rule == "layer":
         edges = [-(-(layers + 1) * stage // count) for stage in range(count)] + [layers]
-        return tuple(range(min(first, layers), min(last, layers)) for first, last in zip(edges, edges[1:]))
+        return tuple(range(min(first, layers), min(last, layers)) for first, last in pairwise(edges))
     shares = [layers // count] * count
     for extra in range(layers % count):
         shares[-(2 + extra)] += 1
     edges = [sum(shares[:stage]) for stage in range(count + 1)]
-    return tuple(range(first, last) for first, last in zip(edges, edges[1:]))
+    return tuple(range(first, last) for first, last in pairwise(edges))
 
 
 def split(model: Model, engine: Engine, count: int) -> tuple[range, ...]:

@@ -6,6 +6,7 @@ from pycore.errors import InputError, InvalidQuery
 from pycore.layout import divisors
 from pycore.nouns import AttentionGroup, Deployment, Model
 from pycore.vram.engines import ENGINES, NO_ENGINE, Engine, engine, spread
+from pycore.vram.parameters import dense_width
 
 VOCABULARY_STEP = 64  # vLLM and SGLang pad the vocabulary to a multiple of this before they cut it
 
@@ -77,7 +78,7 @@ def tensor_fault(model: Model, tensor: int) -> str:
     vocabulary = -(-model.vocabulary // VOCABULARY_STEP) * VOCABULARY_STEP
     sizes = {"vocabulary (padded to 64)": vocabulary}
     if model.dense_layers:
-        sizes["intermediate size"] = (model.experts and model.experts.dense_intermediate_size) or model.intermediate_size
+        sizes["intermediate size"] = dense_width(model)
     if model.mixture and model.experts.shared_count:
         sizes["shared expert size"] = model.experts.shared_intermediate_size
     for name, size in sizes.items():
@@ -105,8 +106,9 @@ def expert_faults(deployment: Deployment) -> Iterator[InputError]:
     if not parallel.expert:
         if experts is not None and parallel.tensor > 1 and engine(deployment.engine).split == "tensor" and (
                 experts.intermediate_size % parallel.tensor):
-            yield InputError("tp", parallel.tensor, f"it does not divide the expert size of {experts.intermediate_size:,}; "
-                                                    "accepted: a divisor, or expert parallel, which places experts whole")
+            yield InputError("tp", parallel.tensor,
+                             f"it does not divide the expert size of {experts.intermediate_size:,}; accepted: a "
+                             "divisor, or expert parallel, which places experts whole")
         return
     if experts is None:
         yield InputError("ep", "yes", f"{deployment.model.name} has no experts; accepted: no")
@@ -119,5 +121,5 @@ def expert_faults(deployment: Deployment) -> Iterator[InputError]:
 def fraction_faults(deployment: Deployment, profile: Engine) -> Iterator[InputError]:
     """A memory fraction where there is none to set."""
     if deployment.memory_fraction and profile.memory_rule == "whole":
-        yield InputError("memory_fraction", deployment.memory_fraction, f"{profile.name} takes what it is asked to hold and "
-                                                                        "has no memory fraction; accepted: 0")
+        yield InputError("memory_fraction", deployment.memory_fraction,
+                         f"{profile.name} takes what it is asked to hold and has no memory fraction; accepted: 0")

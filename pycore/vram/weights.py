@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pycore.ledger import Term, fact, term, total
 from pycore.nouns import AttentionGroup, Format, Model, Parallel
 from pycore.vram import gguf_mix
-from pycore.vram.engines import Engine, spread
+from pycore.vram.engines import ENGINES, Engine, spread
 from pycore.vram.kv import kv_heads_per_device
 from pycore.vram.parameters import Matrix, matrices, mtp_matrices
 from pycore.vram.stages import split
@@ -20,7 +20,8 @@ BY_ROWS = frozenset(("q", "q_b", "kv_b", "gate", "up", "linear_qkv", "linear_gat
                      "linear_convolution", "sinks", "embedding", "head", "expert_gate", "expert_up", "shared_up"))
 BY_COLUMNS = frozenset(("o", "down", "linear_o", "expert_down", "shared_down"))
 WHOLE = frozenset(("linear_beta_alpha", "indexer_weights", "mtp_join"))  # small or sensitive: quantisers skip them
-COMPONENTS = {"embedding": "Embedding", "positions": "Position embedding", "head": "Output head", "attention": "Attention",
+COMPONENTS = {"embedding": "Embedding", "positions": "Position embedding", "head": "Output head",
+              "attention": "Attention",
               "linear_attention": "Linear attention", "mlp": "MLP", "router": "Router", "experts": "Experts",
               "shared_experts": "Shared experts", "norms": "Norms", "biases": "Biases and sinks",
               "absorbed": "Absorbed MLA matrices", "rotary": "Rotary table", "vision": "Vision tower"}
@@ -30,7 +31,7 @@ SIXTEEN = (1, 2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """Numbers of one component on one device that share a storage: `block` = (numbers, bytes), `scales` bytes beside."""
+    """Numbers of a component on one device that share a storage: `block` = (numbers, bytes), `scales` bytes beside."""
 
     component: str
     block: tuple[int, float]
@@ -70,7 +71,7 @@ def group_of(model: Model, matrix: Matrix) -> AttentionGroup:
 
 
 def bias_rows(model: Model, matrix: Matrix, tensor: int) -> int:
-    """Biases follow their matrix: those of outputs cut by rows are cut, those of row-parallel outputs are kept whole."""
+    """Biases follow their matrix: those of outputs cut by rows are cut, those of row-parallel outputs stay whole."""
     if matrix.role in ("mlp_bias", "expert_bias"):
         return -(-(matrix.rows - model.hidden_size) // tensor) + model.hidden_size
     group = group_of(model, matrix)
@@ -87,7 +88,7 @@ def quantised(model: Model, matrix: Matrix, weights: Format) -> bool:
     return matrix.component == "experts" if weights.id == model.stored_format == "mxfp4" else True
 
 
-def padded_shape(model: Model, matrix: Matrix, rows: int, columns: int, weights: Format, engine: Engine) -> tuple[int, int]:
+def padded_shape(matrix: Matrix, rows: int, columns: int, weights: Format, engine: Engine) -> tuple[int, int]:
     """Rows and columns as the engine allocates them: vocabularies and MXFP4 experts are padded."""
     if matrix.kind in ("embedding", "head") and matrix.role != "positions":
         step = engine.padded_vocabulary
@@ -102,8 +103,8 @@ def padded_shape(model: Model, matrix: Matrix, rows: int, columns: int, weights:
 
 def copies(matrix: Matrix, held: int, experts_over: int) -> int:
     """How many copies of the matrix a device holds: one a layer, or its share of the experts placed whole."""
-    each = -(-matrix.each // experts_over) if matrix.component == "experts" or matrix.role == "expert_bias" else matrix.each
-    return each * held
+    spread_out = matrix.component == "experts" or matrix.role == "expert_bias"
+    return (-(-matrix.each // experts_over) if spread_out else matrix.each) * held
 
 
 def piece(model: Model, matrix: Matrix, weights: Format, engine: Engine, tensor: int, held: int,
@@ -111,14 +112,15 @@ def piece(model: Model, matrix: Matrix, weights: Format, engine: Engine, tensor:
     """The matrix's numbers on one device, for formats other than GGUF mixes."""
     cut = 1 if experts_over > 1 and (matrix.component == "experts" or matrix.role == "expert_bias") else tensor
     if matrix.kind in ("embedding", "head") and matrix.role != "positions":
-        rows, columns = padded_shape(model, matrix, matrix.rows, matrix.columns, weights, engine)
+        rows, columns = padded_shape(matrix, matrix.rows, matrix.columns, weights, engine)
         rows = -(-rows // tensor)
     else:
         rows, columns = device_shape(model, matrix, cut)
-        rows, columns = padded_shape(model, matrix, rows, columns, weights, engine)
+        rows, columns = padded_shape(matrix, rows, columns, weights, engine)
     count = copies(matrix, held, experts_over)
     if weights.scope == "tensor":
-        kind = "f32" if matrix.kind in ("vector", "convolution") else gguf_mix.fitting(weights.id.removeprefix("gguf-"), columns)
+        plain = matrix.kind in ("vector", "convolution")
+        kind = "f32" if plain else gguf_mix.fitting(weights.id.removeprefix("gguf-"), columns)
         return Piece(component=matrix.component, block=gguf_mix.BLOCKS[kind], numbers=count * rows * columns)
     if weights.scope == "all" or not quantised(model, matrix, weights):
         block = (weights.block_elements, int(weights.block_bytes)) if weights.scope == "all" else SIXTEEN
@@ -135,7 +137,8 @@ def mixed_pieces(model: Model, weights: Format, stage: range, first: bool, last:
         for layer, kind in gguf_mix.storage(matrix, question, model.tied_embeddings):
             here = layer in stage if layer >= 0 else first if matrix.role in ("embedding", "positions") else last
             if here:
-                yield Piece(component=matrix.component, block=gguf_mix.BLOCKS[kind], numbers=matrix.each * matrix.elements)
+                yield Piece(component=matrix.component, block=gguf_mix.BLOCKS[kind],
+                            numbers=matrix.each * matrix.elements)
 
 
 def stage_pieces(model: Model, weights: Format, engine: Engine, tensor: int, stage: range, first: bool, last: bool,
@@ -153,7 +156,7 @@ def stage_pieces(model: Model, weights: Format, engine: Engine, tensor: int, sta
 
 
 def head_copy(model: Model, weights: Format, engine: Engine, tensor: int, first: bool, last: bool) -> Iterator[Piece]:
-    """A tied head that has to be stored again: on the last of several stages, or because the engine keeps two copies."""
+    """A tied head that is stored again: on the last of several stages, or because the engine keeps two copies."""
     if not (model.tied_embeddings and last) or first and not engine.head_copy:
         return
     embedding = next(matrix for matrix in matrices(model) if matrix.role == "embedding")
@@ -181,7 +184,8 @@ def additions(model: Model, weights: Format, engine: Engine, tensor: int, stage:
                             numbers=sum(layer in stage for layer in matrix.layers) * rows * columns)
         group = next((group for group in model.groups if group.kind != "linear"), None)
         if group is not None and not model.learned_positions:
-            yield Piece(component="rotary", block=SIXTEEN, numbers=model.max_context * (group.rope_dim or group.key_dim))
+            yield Piece(component="rotary", block=SIXTEEN,
+                        numbers=model.max_context * (group.rope_dim or group.key_dim))
     if engine.loads_vision and model.vision_parameters and first:
         yield Piece(component="vision", block=SIXTEEN, numbers=-(-model.vision_parameters // tensor))
 
@@ -244,19 +248,22 @@ def uncertain(component: str, found: Term, weights: Format, engine: Engine) -> T
     """A range where logs say that more (or less) is loaded than the matrices explain."""
     value = found.value
     if component == "vision":
-        return replace(found, low=value, high=value * VISION_HIGH[0] // VISION_HIGH[1], note="logs of Gemma 3: p08, p09, p10")
+        return replace(found, low=value, high=value * VISION_HIGH[0] // VISION_HIGH[1],
+                       note="logs of Gemma 3: p08, p09, p10")
     if component == "experts" and weights.id == "mxfp4" and engine.memory_rule == "total":
-        return replace(found, low=value * PADDED_LOW[0] // PADDED_LOW[1], high=value * PADDED_HIGH[0] // PADDED_HIGH[1],
-                       note="padding differs by kernel: v040, p38, p39")
+        low, high = value * PADDED_LOW[0] // PADDED_LOW[1], value * PADDED_HIGH[0] // PADDED_HIGH[1]
+        return replace(found, low=low, high=high, note="padding differs by kernel: v040, p38, p39")
     return found
 
 
 def component_term(component: str, parts: list[Piece], weights: Format, engine: Engine) -> Term:
     """One component's bytes; where its matrices are stored in several types, a sum with one part a type."""
-    names = {block: kind.upper() for kind, block in gguf_mix.BLOCKS.items()} if weights.scope in ("mix", "tensor") else {}
+    gguf = weights.scope in ("mix", "tensor")
+    names = {block: kind.upper() for kind, block in gguf_mix.BLOCKS.items()} if gguf else {}
     terms = []
     for part in parts:
-        one = stored_bytes(numbers=part.numbers, block_bytes=part.block[1], block_numbers=part.block[0], scales=part.scales)
+        one = stored_bytes(numbers=part.numbers, block_bytes=part.block[1], block_numbers=part.block[0],
+                           scales=part.scales)
         label = names.get(part.block, "16-bit" if part.block == SIXTEEN else weights.name)
         terms.append(one.renamed(f"{COMPONENTS[component]}, {label}"))
     whole = terms[0].renamed(COMPONENTS[component]) if len(terms) == 1 else total(COMPONENTS[component], terms)
@@ -266,11 +273,9 @@ def component_term(component: str, parts: list[Piece], weights: Format, engine: 
 def checkpoint_term(model: Model, weights: Format) -> Term:
     """What the whole model weighs in this format on one device of no engine: the size of its checkpoint or file."""
     if weights.scope == "mix":
-        size, note = gguf_mix.file_bytes(model, weights.id), f"{gguf_mix.bits_per_weight(model, weights.id):.4f} bits a weight"
-    else:
-        plain = Engine(id="", name="", memory_rule="whole", memory_fraction=0.0, graphs=False, graphs_inside=False,
-                       page_tokens=1, hybrid="exact", split="layer", embedding_on_host=False, head_copy=False,
-                       padded_vocabulary=1, convolution_bytes=2, logit_bytes=0, keys=(), values_apart=False, weight_families=(),
-                       loads_vision=False, sources=())
-        size, note = placed_bytes(model, weights, plain, Parallel(), 0), ""
-    return fact("Checkpoint", size, "B", basis="derived", source="sum over its matrices, pycore/vram/parameters.py", note=note)
+        size = gguf_mix.file_bytes(model, weights.id)
+        note = f"{gguf_mix.bits_per_weight(model, weights.id):.4f} bits a weight"
+    else:  # transformers keeps the checkpoint's matrices and nothing else
+        size, note = placed_bytes(model, weights, ENGINES["transformers"], Parallel(), 0), ""
+    return fact("Checkpoint", size, "B", basis="derived", source="sum over its matrices, pycore/vram/parameters.py",
+                note=note)

@@ -20,22 +20,25 @@ def fields(asked):
     return [fault.field for fault in faults(asked)]
 
 
-@pytest.mark.parametrize(("asked", "field", "words"), [
-    (dict(tp=3), "tp", "28 attention heads; accepted for Qwen2.5 7B: 1, 2, 4"),
-    (dict(model="qwen3-14b", gpu="h100", tp=5), "tp", "KV heads"),
-    (dict(model="gemma-3-27b", gpu="h100", tp=32, context=64), "tp", ""),
-    (dict(pp=29), "pp", "at most 28 stages"),
-    (dict(ep=True), "ep", "has no experts"),
-    (dict(model="mixtral-8x7b", tp=16, ep=True), "ep", "at most 8 devices"),
-    (dict(kv="q8_0"), "kv_dtype", "auto, fp16, bf16, fp8, int8"),
-    (dict(engine="sglang", kv="int8"), "kv_dtype", "SGLang"),
-    (dict(v="fp8"), "v_dtype", "one format"),
-    (dict(quant="q4_k_m"), "quant", "llama.cpp"),
-    (dict(quant="awq", engine="llama.cpp"), "quant", "loads GGUF"),
-    (dict(quant="fp8", engine="llama.cpp"), "quant", "GGUF"),
-    (dict(quant="q4_k_m", engine="llama.cpp", memory_fraction=0.5), "memory_fraction", "no memory fraction"),
-    (dict(quant="mlx"), "quant", "transformers"),
-])
+@pytest.mark.parametrize(
+    ("asked", "field", "words"),
+    [
+        (dict(tp=3), "tp", "28 attention heads; accepted for Qwen2.5 7B: 1, 2, 4"),
+        (dict(model="qwen3-14b", gpu="h100", tp=5), "tp", "KV heads"),
+        (dict(model="gemma-3-27b", gpu="h100", tp=32, context=64), "tp", ""),
+        (dict(pp=29), "pp", "at most 28 stages"),
+        (dict(ep=True), "ep", "has no experts"),
+        (dict(model="mixtral-8x7b", tp=16, ep=True), "ep", "at most 8 devices"),
+        (dict(kv="q8_0"), "kv_dtype", "auto, fp16, bf16, fp8, int8"),
+        (dict(engine="sglang", kv="int8"), "kv_dtype", "SGLang"),
+        (dict(v="fp8"), "v_dtype", "one format"),
+        (dict(quant="q4_k_m"), "quant", "llama.cpp"),
+        (dict(quant="awq", engine="llama.cpp"), "quant", "loads GGUF"),
+        (dict(quant="fp8", engine="llama.cpp"), "quant", "GGUF"),
+        (dict(quant="q4_k_m", engine="llama.cpp", memory_fraction=0.5), "memory_fraction", "no memory fraction"),
+        (dict(quant="mlx"), "quant", "transformers"),
+    ],
+)
 def test_faults_name_field_and_what_is_accepted(asked, field, words):
     if field == "tp" and asked.get("tp") == 32:
         assert faults(deployment(**asked)) == ()  # 32 query heads, 16 KV heads replicated twice: it can be
@@ -57,7 +60,9 @@ def test_what_can_be_passes():
 def test_every_format_is_loaded_by_some_engine():
     for form in catalog.formats():
         if form.scope != "kv":
-            assert any(loads(profile, form.id, form.family) for profile in ENGINES.values()) or form.family == "MLX", form.id
+            assert any(loads(profile, form.id, form.family) for profile in ENGINES.values()) or form.family == "MLX", (
+                form.id
+            )
     assert {form.id for form in catalog.formats()} >= NO_ENGINE
 
 
@@ -65,10 +70,12 @@ def test_a_plan_that_fits_needs_no_remedy():
     assert remedies(deployment()) == ()
 
 
-SIZES = [deployment("llama-3.1-8b", gpu="rtx 4090", context=32_768, sequences=32),
-         deployment("qwen2.5-72b", gpu="l40s", tp=4, context=32_768, sequences=8),
-         deployment("llama-3.1-70b", "q4_k_m", "a100 40gb", "llama.cpp", sequences=1),
-         deployment("gemma-3-27b", gpu="h100", engine="sglang", sequences=200)]
+SIZES = [
+    deployment("llama-3.1-8b", gpu="rtx 4090", context=32_768, sequences=32),
+    deployment("qwen2.5-72b", gpu="l40s", tp=4, context=32_768, sequences=8),
+    deployment("llama-3.1-70b", "q4_k_m", "a100 40gb", "llama.cpp", sequences=1),
+    deployment("gemma-3-27b", gpu="h100", engine="sglang", sequences=200),
+]
 
 
 @pytest.mark.parametrize("asked", SIZES, ids=lambda asked: f"{asked.model.name} {asked.engine}")
@@ -85,6 +92,7 @@ def test_each_remedy_makes_it_fit(asked):
 
 def changed_by(asked, changes):
     import dataclasses
+
     values = {"context": "context", "sequences": "sequences"}
     fields_ = {values[name]: value for name, value in changes.items() if name in values}
     if "kv_dtype" in changes:
@@ -108,6 +116,7 @@ def test_remedies_are_the_smallest_change(asked):
 
 def test_remedy_fields_are_fields_of_the_question():
     from pycore.systems.infersize import Query
+
     names = set(Query.__dataclass_fields__)
     assert all(set(remedy.changes) <= names for asked in SIZES for remedy in remedies(asked))
 
@@ -118,14 +127,47 @@ def launched(**asked):
     return launch(wanted, plan, capacity(wanted, plan)), plan
 
 
-VLLM_FLAGS = {"--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size", "--enable-expert-parallel",
-              "--max-model-len", "--max-num-seqs", "--max-num-batched-tokens", "--gpu-memory-utilization", "--dtype",
-              "--quantization", "--kv-cache-dtype"}
-SGLANG_FLAGS = {"--model-path", "--tp-size", "--pp-size", "--dp-size", "--ep-size", "--context-length", "--max-running-requests",
-                "--chunked-prefill-size", "--mem-fraction-static", "--dtype", "--quantization", "--kv-cache-dtype",
-                "--max-mamba-cache-size"}
-LLAMA_FLAGS = {"--model", "--n-gpu-layers", "--ctx-size", "--parallel", "--no-kv-unified", "--ubatch-size", "--batch-size",
-               "--flash-attn", "--cache-type-k", "--cache-type-v", "--split-mode"}
+VLLM_FLAGS = {
+    "--tensor-parallel-size",
+    "--pipeline-parallel-size",
+    "--data-parallel-size",
+    "--enable-expert-parallel",
+    "--max-model-len",
+    "--max-num-seqs",
+    "--max-num-batched-tokens",
+    "--gpu-memory-utilization",
+    "--dtype",
+    "--quantization",
+    "--kv-cache-dtype",
+}
+SGLANG_FLAGS = {
+    "--model-path",
+    "--tp-size",
+    "--pp-size",
+    "--dp-size",
+    "--ep-size",
+    "--context-length",
+    "--max-running-requests",
+    "--chunked-prefill-size",
+    "--mem-fraction-static",
+    "--dtype",
+    "--quantization",
+    "--kv-cache-dtype",
+    "--max-mamba-cache-size",
+}
+LLAMA_FLAGS = {
+    "--model",
+    "--n-gpu-layers",
+    "--ctx-size",
+    "--parallel",
+    "--no-kv-unified",
+    "--ubatch-size",
+    "--batch-size",
+    "--flash-attn",
+    "--cache-type-k",
+    "--cache-type-v",
+    "--split-mode",
+}
 """Flags as each engine documents them (sources in pycore/vram/launch.py)."""
 
 
@@ -135,7 +177,11 @@ def test_vllm_command():
     assert words[:3] == ["vllm", "serve", "Qwen/Qwen3-30B-A3B"]
     assert {word for word in words if word.startswith("--")} <= VLLM_FLAGS
     given = {flag.flag: flag.value for flag in started.flags}
-    assert given["--max-model-len"] == "8192" and given["--max-num-seqs"] == "16" and given["--tensor-parallel-size"] == "4"
+    assert (
+        given["--max-model-len"] == "8192"
+        and given["--max-num-seqs"] == "16"
+        and given["--tensor-parallel-size"] == "4"
+    )
     assert given["--gpu-memory-utilization"] == f"{plan.fraction:g}" and given["--kv-cache-dtype"] == "fp8"
     assert given["--max-num-batched-tokens"] == str(plan.batch_tokens) and given["--enable-expert-parallel"] == ""
     assert all(flag.why for flag in started.flags)
@@ -149,12 +195,23 @@ def test_sglang_command():
 
 
 def test_llama_server_command():
-    started, plan = launched(model="gemma-3-27b", quant="q4_k_m", gpu="rtx 4090", engine="llama.cpp", kv="q8_0", v="q4_0",
-                             context=1000, sequences=3, tp=2)
+    started, plan = launched(
+        model="gemma-3-27b",
+        quant="q4_k_m",
+        gpu="rtx 4090",
+        engine="llama.cpp",
+        kv="q8_0",
+        v="q4_0",
+        context=1000,
+        sequences=3,
+        tp=2,
+    )
     words = shlex.split(started.command.replace("\\\n", ""))
     assert words[0] == "llama-server" and {word for word in words if word.startswith("--")} <= LLAMA_FLAGS
     given = {flag.flag: flag.value for flag in started.flags}
-    assert given["--ctx-size"] == str(3 * 1024) and given["--cache-type-k"] == "q8_0" and given["--cache-type-v"] == "q4_0"
+    assert (
+        given["--ctx-size"] == str(3 * 1024) and given["--cache-type-k"] == "q8_0" and given["--cache-type-v"] == "q4_0"
+    )
     assert given["--split-mode"] == "layer"
 
 
@@ -165,6 +222,7 @@ def test_transformers_lines_compile():
 
 def test_hostile_model_names_are_quoted():
     import dataclasses
+
     asked = deployment()
     asked = dataclasses.replace(asked, model=dataclasses.replace(asked.model, hub_repository="x; rm -rf /"))
     started = launch(asked, memory(asked), capacity(asked, memory(asked)))
@@ -177,8 +235,9 @@ def test_quantised_checkpoints_are_asked_for_by_name():
 
 
 def test_quick_path_is_quick():
-    """Twenty thousand answers a second asked for; a tenth of it here, so that a loaded machine does not fail the test."""
+    """Twenty thousand answers a second are asked for; a tenth here, so that a loaded machine does not fail the test."""
     import time
+
     asked = deployment()
     prepared = quick.prepare(asked.model, asked.weights, asked.keys, asked.values, asked.engine, asked.parallel)
     start = time.perf_counter()

@@ -14,8 +14,11 @@ LOGGED = [row for row in ROWS if row["unit"].endswith("logged")]
 
 def error_percent(row):
     model, imatrix = catalog.model(row["model"]), row["imatrix"] == "1"
-    computed = (file_bytes(model, row["file_type"], imatrix) / GIB if row["unit"] == "GiB"
-                else bits_per_weight(model, row["file_type"], imatrix))
+    computed = (
+        file_bytes(model, row["file_type"], imatrix) / GIB
+        if row["unit"] == "GiB"
+        else bits_per_weight(model, row["file_type"], imatrix)
+    )
     return 100 * (computed / float(row["published"]) - 1)
 
 
@@ -27,8 +30,11 @@ def test_fifty_of_the_fifty_four_published_sizes():
     assert [row for row in PUBLISHED if row["known_fault"]] == off
 
 
-@pytest.mark.parametrize("row", [row for row in LOGGED if not row["known_fault"]],
-                         ids=lambda row: f"{row['model'].split('--')[1]}-{row['file_type']}-{row['published']}")
+@pytest.mark.parametrize(
+    "row",
+    [row for row in LOGGED if not row["known_fault"]],
+    ids=lambda row: f"{row['model'].split('--')[1]}-{row['file_type']}-{row['published']}",
+)
 def test_bits_per_weight_that_quantisers_logged(row):
     """39 logs; all but DeepSeek-V2-Lite (0.26 %) to the last printed digit or a few counts of it."""
     limit = 0.3 if "v2-lite" in row["model"] else 0.06

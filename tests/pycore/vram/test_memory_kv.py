@@ -15,8 +15,10 @@ EXCEPTIONS = {"v015"}  # tokens are a minimum over ranks; v018, the other one, i
 
 def bytes_a_token(row):
     model, keys, values = model_of(row), catalog.kv_format(row["keys"]), catalog.kv_format(row["values"])
-    return sum(group.layers * token_bytes(group, keys, values, int(row["tensor"]), int(row["shards"]))
-               for group in model.groups)
+    return sum(
+        group.layers * token_bytes(group, keys, values, int(row["tensor"]), int(row["shards"]))
+        for group in model.groups
+    )
 
 
 def test_every_independent_report_is_here():
@@ -29,7 +31,9 @@ def test_bytes_per_token_as_the_report_says(row):
     assert bytes_a_token(row) == float(row["bytes_per_token"])
 
 
-@pytest.mark.parametrize("row", [row for row in INDEPENDENT if row["id"] not in EXCEPTIONS | {"v009"}], ids=lambda row: row["id"])
+@pytest.mark.parametrize(
+    "row", [row for row in INDEPENDENT if row["id"] not in EXCEPTIONS | {"v009"}], ids=lambda row: row["id"]
+)
 def test_tokens_follow_from_the_logged_size(row):
     """Logs print the size to two or three decimals: the tokens agree within that rounding."""
     tokens = float(row["kv_gib"]) * GIB / bytes_a_token(row)
@@ -74,7 +78,7 @@ def test_qwen3_6_27b_keys_and_state():
 
 
 def test_sparse_attention_adds_the_indexers_key():
-    """DeepSeek-V3.2: an 8-bit indexer key of 128 with its scale beside the latent; 656 bytes of latent with an fp8 cache."""
+    """DeepSeek-V3.2: an 8-bit indexer key with its scale beside the latent; 656 bytes of latent with an fp8 cache."""
     group = catalog.model("deepseek-v3.2").latent
     half, eight = catalog.kv_format("fp16"), catalog.kv_format("fp8")
     assert token_bytes(group, half, half) == 576 * 2 + 132
@@ -100,8 +104,14 @@ def test_heads_are_shared_out_and_never_cut(heads, tensor):
     assert (held - 1) * tensor < heads
 
 
-@given(context=st.integers(1, 1 << 20), more=st.integers(0, 1 << 16), sequences=st.integers(1, 512),
-       name=st.sampled_from(["llama-3.1-8b", "gemma-3-27b", "qwen3.5-27b", "deepseek-v3", "llama-4-scout", "gpt-oss-120b"]))
+@given(
+    context=st.integers(1, 1 << 20),
+    more=st.integers(0, 1 << 16),
+    sequences=st.integers(1, 512),
+    name=st.sampled_from(
+        ["llama-3.1-8b", "gemma-3-27b", "qwen3.5-27b", "deepseek-v3", "llama-4-scout", "gpt-oss-120b"]
+    ),
+)
 def test_more_context_and_more_sequences_never_cost_less(context, more, sequences, name):
     model, half = catalog.model(name), catalog.kv_format("auto")
     size = minimum(model, half, half, context, sequences).value

@@ -1,5 +1,7 @@
 """Start-up logs read back: real lines of each engine, and text that is not a log at all."""
 
+# ruff: noqa: E501 (lines as the engines print them)
+
 import time
 
 import pytest
@@ -42,14 +44,26 @@ def test_vllm_v0():
     log = read_log(V0)
     assert log.engine == "vLLM" and log.blocks == 3852 and log.concurrency == 1.54 and log.context == 40_000
     assert (log.weights_bytes, log.activation_bytes, log.non_torch_bytes, log.pool_bytes, log.visible_bytes) == tuple(
-        round(figure * GIB) for figure in (7.51, 2.53, 0.39, 3.76, 15.77))
+        round(figure * GIB) for figure in (7.51, 2.53, 0.39, 3.76, 15.77)
+    )
 
 
 def test_vllm_v1_against_the_plan():
-    asked = deployment("llama-3.1-8b", gpu="h100", engine="vllm-0.20", context=8192, sequences=1024, memory_fraction=0.95)
+    asked = deployment(
+        "llama-3.1-8b", gpu="h100", engine="vllm-0.20", context=8192, sequences=1024, memory_fraction=0.95
+    )
     plan = memory(asked)
     rows = {row.name: row for row in compare(read_log(V1), plan, capacity(asked, plan))}
-    assert set(rows) == {"Weights", "Activations", "Outside PyTorch", "CUDA graphs", "KV pool", "KV tokens", "Blocks", "Concurrency"}
+    assert set(rows) == {
+        "Weights",
+        "Activations",
+        "Outside PyTorch",
+        "CUDA graphs",
+        "KV pool",
+        "KV tokens",
+        "Blocks",
+        "Concurrency",
+    }
     for name in ("Weights", "Activations", "KV pool", "KV tokens", "Blocks"):
         assert abs(rows[name].difference_percent) < 0.5, name
     assert all(rows[name].inside for name in ("Weights", "Activations", "Outside PyTorch", "CUDA graphs", "KV pool"))
@@ -58,7 +72,11 @@ def test_vllm_v1_against_the_plan():
 def test_sglang():
     log = read_log(SGLANG)
     assert log.engine == "SGLang" and log.kv_tokens == 367_404
-    assert log.pool_bytes == round(16.46 * GIB) and log.weights_bytes == round(55.19 * GIB) and log.graph_bytes == round(1.02 * GIB)
+    assert (
+        log.pool_bytes == round(16.46 * GIB)
+        and log.weights_bytes == round(55.19 * GIB)
+        and log.graph_bytes == round(1.02 * GIB)
+    )
 
 
 def test_llama_cpp_takes_the_fullest_device():
@@ -72,12 +90,26 @@ def test_llama_cpp_takes_the_fullest_device():
 
 
 def test_ranks_settle_on_the_smallest_count():
-    log = read_log("GPU KV cache size: 178,880 tokens\nGPU KV cache size: 180,000 tokens\nAvailable KV cache memory: 8.11 GiB")
+    log = read_log(
+        "GPU KV cache size: 178,880 tokens\nGPU KV cache size: 180,000 tokens\nAvailable KV cache memory: 8.11 GiB"
+    )
     assert log.kv_tokens == 178_880
 
 
-@pytest.mark.parametrize("text", ["", "   ", "hello", "<script>alert(1)</script>", "{{ 7*7 }}", "{% include 'x' %}",
-                                  "Available KV cache memory: many GiB", "\x00\x01\x02", "GPU KV cache size: tokens"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "   ",
+        "hello",
+        "<script>alert(1)</script>",
+        "{{ 7*7 }}",
+        "{% include 'x' %}",
+        "Available KV cache memory: many GiB",
+        "\x00\x01\x02",
+        "GPU KV cache size: tokens",
+    ],
+)
 def test_what_is_not_a_log_is_refused(text):
     with pytest.raises(InputError) as caught:
         read_log(text)

@@ -23,7 +23,9 @@ def a_token(model, tensor=1):
 
 
 def card(gib, **fields):
-    return replace(stated_card({"card": "stated", "visible_gib": str(gib), "linked": "", "source": "peer_bugs.csv"}), **fields)
+    return replace(
+        stated_card({"card": "stated", "visible_gib": str(gib), "linked": "", "source": "peer_bugs.csv"}), **fields
+    )
 
 
 def test_every_sizing_fault_has_its_test():
@@ -95,9 +97,12 @@ def test_b20_sixteen_bits_are_two_bytes():
 
 def test_b22_the_profile_is_not_monotonic():
     """Llama-3.1-8B on an RTX 3090 at 0.9: 20,000 tokens start, 29,000 do not, 35,000 do (chunks of 512 above 32k)."""
+
     def starts(context, batch):
-        asked = replace(deployment("llama-3.1-8b", context=context, sequences=256, memory_fraction=0.9, max_batched_tokens=batch),
-                        accelerator=card(23.58))
+        asked = replace(
+            deployment("llama-3.1-8b", context=context, sequences=256, memory_fraction=0.9, max_batched_tokens=batch),
+            accelerator=card(23.58),
+        )
         plan = stage_plan(asked, SORTING, 0)
         return plan.pool.value >= plan.reservation.sequence_bytes(context), plan.pool.value / GIB
 
@@ -107,9 +112,13 @@ def test_b22_the_profile_is_not_monotonic():
 
 
 def test_b23_the_process_ends_above_its_budget():
-    """31.38 GiB x 0.95 = 29.81; the process ended at 31.18: context and NCCL lie outside the fraction, graphs inside."""
-    asked = replace(deployment("gpt-oss-120b", "mxfp4", tp=8, context=8192, sequences=256, memory_fraction=0.95,
-                               max_batched_tokens=2048), accelerator=card(31.38))
+    """31.38 GiB x 0.95 = 29.81; the process ended at 31.18: context and NCCL lie outside the fraction."""
+    asked = replace(
+        deployment(
+            "gpt-oss-120b", "mxfp4", tp=8, context=8192, sequences=256, memory_fraction=0.95, max_batched_tokens=2048
+        ),
+        accelerator=card(31.38),
+    )
     plan = stage_plan(asked, ENGINES["vllm"], 0)
     outside = next(row for row in plan.rows if row.name == "CUDA context and NCCL")
     assert f"{int(plan.visible.value * 0.95) / GIB:.2f}" == "29.81"

@@ -16,16 +16,34 @@ from pycore.vram.evidence import evidence, summaries
 from pycore.vram.plan import memory
 
 ENGINE_QUANT = [(name, "q4_k_m" if name == "llama.cpp" else "bf16") for name in ENGINES]
-MODELS = ("qwen2.5-7b", "llama-3.1-8b", "gemma-3-27b", "qwen3-30b-a3b", "deepseek-v3", "qwen3.5-27b", "gpt-oss-20b", "falcon-7b")
+MODELS = (
+    "qwen2.5-7b",
+    "llama-3.1-8b",
+    "gemma-3-27b",
+    "qwen3-30b-a3b",
+    "deepseek-v3",
+    "qwen3.5-27b",
+    "gpt-oss-20b",
+    "falcon-7b",
+)
 
 
 @st.composite
 def questions(draw):
     name, quant = draw(st.sampled_from(ENGINE_QUANT))
-    return deployment(draw(st.sampled_from(MODELS)), quant, draw(st.sampled_from(("l40s", "h100", "rtx 4090", "mi300x"))), name,
-                      tp=draw(st.sampled_from((1, 2, 4))), pp=draw(st.sampled_from((1, 2, 3))), dp=draw(st.sampled_from((1, 2))),
-                      context=draw(st.integers(1, 1 << 18)), sequences=draw(st.integers(1, 600)),
-                      max_batched_tokens=draw(st.sampled_from((0, 512, 4096))), used_bytes=draw(st.sampled_from((0, 5 * GIB))))
+    return deployment(
+        draw(st.sampled_from(MODELS)),
+        quant,
+        draw(st.sampled_from(("l40s", "h100", "rtx 4090", "mi300x"))),
+        name,
+        tp=draw(st.sampled_from((1, 2, 4))),
+        pp=draw(st.sampled_from((1, 2, 3))),
+        dp=draw(st.sampled_from((1, 2))),
+        context=draw(st.integers(1, 1 << 18)),
+        sequences=draw(st.integers(1, 600)),
+        max_batched_tokens=draw(st.sampled_from((0, 512, 4096))),
+        used_bytes=draw(st.sampled_from((0, 5 * GIB))),
+    )
 
 
 @settings(deadline=None, max_examples=150)
@@ -36,8 +54,16 @@ def test_rows_add_up_and_the_quick_path_agrees(asked):
     assert all(isinstance(row.value, int) for row in plan.rows)
     assert plan.free.value == plan.budget.value - plan.total.value
     prepared = quick.prepare(asked.model, asked.weights, asked.keys, asked.values, asked.engine, asked.parallel)
-    short = quick.memory(prepared, asked.accelerator, asked.context, asked.sequences, asked.memory_fraction,
-                         asked.max_batched_tokens, asked.used_bytes, asked.prompt)
+    short = quick.memory(
+        prepared,
+        asked.accelerator,
+        asked.context,
+        asked.sequences,
+        asked.memory_fraction,
+        asked.max_batched_tokens,
+        asked.used_bytes,
+        asked.prompt,
+    )
     assert (short.total_bytes, short.budget_bytes, short.fits) == (plan.total.value, plan.budget.value, plan.fits)
     assert (short.weights_bytes, short.kv_bytes) == (plan.weights.value, plan.kv.value)
 
@@ -58,8 +84,15 @@ def test_more_never_costs_less(asked, more):
 @given(asked=questions())
 def test_the_most_sequences_fit_and_one_more_does_not(asked):
     prepared = quick.prepare(asked.model, asked.weights, asked.keys, asked.values, asked.engine, asked.parallel)
-    card = quick.card(prepared, asked.accelerator, asked.context, asked.memory_fraction, asked.max_batched_tokens,
-                      asked.used_bytes, asked.prompt)
+    card = quick.card(
+        prepared,
+        asked.accelerator,
+        asked.context,
+        asked.memory_fraction,
+        asked.max_batched_tokens,
+        asked.used_bytes,
+        asked.prompt,
+    )
     most = quick.most(prepared, card)
     assert most == 0 or quick.sizes(prepared, card, most)[0]
     assert not quick.sizes(prepared, card, most + 1)[0]
@@ -107,7 +140,9 @@ def test_others_on_the_card_lower_vllms_own_fraction():
 
 
 def test_vllm_refuses_a_fraction_that_is_not_free():
-    plan = memory(deployment(gpu="rtx 4090", quant="awq", used_bytes=8 * GIB, memory_fraction=0.9, context=256, sequences=1))
+    plan = memory(
+        deployment(gpu="rtx 4090", quant="awq", used_bytes=8 * GIB, memory_fraction=0.9, context=256, sequences=1)
+    )
     assert not plan.fits and any("refuses to start" in note for note in plan.notes)
 
 
@@ -117,7 +152,11 @@ def test_defaults_of_the_engines():
     assert tokens_a_step(vllm, 79 * GIB, "nvidia-h100-sxm5-80gb", 0) == 8192
     assert tokens_a_step(vllm, 79 * GIB, "nvidia-a100-sxm4-80gb", 0) == 2048
     assert tokens_a_step(vllm, 24 * GIB, "nvidia-rtx-4090", 0) == 2048 and tokens_a_step(vllm, 0, "", 777) == 777
-    assert sglang_step(24 * GIB) == (2048, 24) and sglang_step(80 * GIB, 4) == (8192, 512) and sglang_step(192 * GIB) == (16384, 512)
+    assert (
+        sglang_step(24 * GIB) == (2048, 24)
+        and sglang_step(80 * GIB, 4) == (8192, 512)
+        and sglang_step(192 * GIB) == (16384, 512)
+    )
     assert sglang_fraction(81_559 * MIB, 1, 1, 8192) == 0.835  # 512 + 12,288 + 512 + 128 = 13,440 MiB left out
     assert tokens_a_step(sglang, 45 * GIB, "", 0) == 4096
     with pytest.raises(Exception, match="engine: 'nope'"):
@@ -133,14 +172,24 @@ def test_captured_sizes():
         assert overheads.sglang_captured(largest) == sum(size <= largest for size in sizes)
 
 
-@pytest.mark.parametrize(("model", "batch", "mebibytes", "share"), [
-    ("gemma-3-27b", 512, 522.62, 1), ("qwen3-30b-a3b", 512, 304.75, 2), ("qwen3-30b-a3b", 512, 300.75, 1),
-    ("qwen3-235b-a22b", 512, 312.75, 2), ("qwen3-235b-a22b", 4096, 2502.0, 2), ("deepseek-v3", 512, 266.5, 1),
-    ("deepseek-v2-lite", 512, 204.0, 1)])
+@pytest.mark.parametrize(
+    ("model", "batch", "mebibytes", "share"),
+    [
+        ("gemma-3-27b", 512, 522.62, 1),
+        ("qwen3-30b-a3b", 512, 304.75, 2),
+        ("qwen3-30b-a3b", 512, 300.75, 1),
+        ("qwen3-235b-a22b", 512, 312.75, 2),
+        ("qwen3-235b-a22b", 4096, 2502.0, 2),
+        ("deepseek-v3", 512, 266.5, 1),
+        ("deepseek-v2-lite", 512, 204.0, 1),
+    ],
+)
 def test_llama_cpp_compute_buffers(model, batch, mebibytes, share):
-    """v078, v084, v085, v088, v090, v093, v100: logits in fp32 and one or two hidden states, to the hundredth of a MiB."""
+    """v078, v084, v085, v088, v090, v093, v100: fp32 logits and one or two hidden states, to the hundredth of a MiB."""
     shape = catalog.model(model)
-    term = overheads.compute_buffer(batch=batch, vocabulary=shape.vocabulary, hidden=shape.hidden_size, heads=0, context=0)
+    term = overheads.compute_buffer(
+        batch=batch, vocabulary=shape.vocabulary, hidden=shape.hidden_size, heads=0, context=0
+    )
     assert abs(4 * batch * (shape.vocabulary + share * shape.hidden_size) / MIB - mebibytes) < 0.01
     assert term.low <= mebibytes * MIB + 5243 and mebibytes * MIB <= term.high + 5243
 
@@ -148,29 +197,39 @@ def test_llama_cpp_compute_buffers(model, batch, mebibytes, share):
 def test_evidence_meets_its_target():
     """52 logs: median absolute error of the KV pool under 3 %, every one inside the range shown."""
     found = {summary.quantity: summary for summary in summaries()}
-    print("\n".join(f"{row.id:5}{row.quantity:12}{row.model:28}{row.setup:52}{row.error_percent:+8.2f} %" for row in evidence()
-                    if row.quantity == "KV pool"))
+    print(
+        "\n".join(
+            f"{row.id:5}{row.quantity:12}{row.model:28}{row.setup:52}{row.error_percent:+8.2f} %"
+            for row in evidence()
+            if row.quantity == "KV pool"
+        )
+    )
     assert found["KV pool"].rows == found["KV pool"].inside == 52
     assert found["KV pool"].median_absolute_percent < 3.0 and found["KV tokens"].inside == found["KV tokens"].rows
     held_out = {summary.quantity: summary for summary in summaries(fitted=False)}
     assert held_out["KV pool"].rows == 9 and held_out["KV pool"].median_absolute_percent < 3.0
-    assert found["Weights"].median_absolute_percent < 0.1 and found["Weights"].inside >= found["Weights"].rows - 1  # v069
+    assert (
+        found["Weights"].median_absolute_percent < 0.1 and found["Weights"].inside >= found["Weights"].rows - 1
+    )  # v069
     assert found["Activations"].inside >= found["Activations"].rows - 1  # v069's rank does not sample
 
 
 def test_qwen3_page_totals_in_transformers():
     """QwenLM's page at batch 1: weights and cache of the stated length explain the allocated memory of 16-bit rows."""
     from memory_shapes import REPORTS
+
     off = {}
     for identity in ("v102", "v114", "v117", "v120", "v123", "v129"):
         row = REPORTS[identity]
-        plan = memory(deployment(row["model"], "bf16", "h100", "transformers", context=int(row["context"]), sequences=1, prompt=1))
+        plan = memory(
+            deployment(row["model"], "bf16", "h100", "transformers", context=int(row["context"]), sequences=1, prompt=1)
+        )
         off[identity] = (plan.weights.value + plan.kv.value) / (float(row["total_gib"]) * GIB) - 1
     assert all(-0.03 < error < 0 for error in off.values()), off
 
 
 def test_mlx_totals():
-    """mlx-lm's page: Qwen3-4B in bf16 and 2,176 tokens: weights, cache and the logits of a 2,048-token prompt: 9.02 GB."""
+    """mlx-lm page, Qwen3-4B in bf16 at 2,176 tokens: weights, cache, logits of a 2,048-token prompt: 9.02 GB."""
     plan = memory(deployment("qwen3-4b", "bf16", "m4 max", "transformers", context=2176, sequences=1, prompt=1))
     logits = 2048 * catalog.model("qwen3-4b").vocabulary * 2
     assert abs((plan.weights.value + plan.kv.value + logits) / 9.02e9 - 1) < 0.005
@@ -203,7 +262,9 @@ def test_context_is_bounded_by_the_model():
 
 def test_splitting_over_devices_leaves_less_on_each():
     for name in ("vllm", "sglang"):
-        totals = [memory(deployment("llama-3.1-70b", gpu="h100", engine=name, tp=tp)).weights.value for tp in (1, 2, 4, 8)]
+        totals = [
+            memory(deployment("llama-3.1-70b", gpu="h100", engine=name, tp=tp)).weights.value for tp in (1, 2, 4, 8)
+        ]
         assert all(more > less for more, less in itertools.pairwise(totals))
 
 

@@ -30,7 +30,9 @@ def test_vllm_logs_tokens_and_concurrency_of_its_blocks(row):
 @pytest.mark.parametrize("row", PROFILES, ids=lambda row: f"{row['id']}-{row['model'].split('--')[1]}-tp{row['tp']}")
 def test_vllm_blocks_fill_the_logged_pool(row):
     pages = cut(catalog.model(row["model"]), "vllm-0.20", row["keys"], int(row["tp"]))
-    assert abs(int(row["blocks"]) * pages.block_bytes - float(row["pool_gib"]) * GIB) <= 0.0051 * GIB + pages.block_bytes
+    assert (
+        abs(int(row["blocks"]) * pages.block_bytes - float(row["pool_gib"]) * GIB) <= 0.0051 * GIB + pages.block_bytes
+    )
 
 
 @pytest.mark.parametrize(("identity", "tokens", "times"), [("v035", 567_978, "4.33"), ("v036", 569_878, "4.35")])
@@ -46,12 +48,17 @@ def test_hybrid_states_take_whole_blocks(identity, tokens, times):
 
 @pytest.mark.parametrize("identity", ["v012", "v013"])
 def test_windows_are_charged_their_window_from_0_21(identity):
-    """gemma-4-31B on an H200, 262,144 tokens, 8,192 a step: 108.2 KiB a token, to the token once the blocks are whole."""
+    """gemma-4-31B on an H200, 262,144 tokens, 8,192 a step: 108.2 KiB a token, to the token in whole blocks."""
     row, pages = REPORTS[identity], cut(SHAPES["gemma-4-31b"])
     assert pages.sequence_blocks(262_144) == 8192 + 5 * 577
-    blocks = [blocks for blocks in range(int((float(row["kv_gib"]) - 0.005) * GIB) // pages.block_bytes,
-                                         int((float(row["kv_gib"]) + 0.005) * GIB) // pages.block_bytes + 1)
-              if capacity_tokens(pages, ENGINES["vllm"], blocks * pages.block_bytes, 262_144) == int(row["kv_tokens"])]
+    blocks = [
+        blocks
+        for blocks in range(
+            int((float(row["kv_gib"]) - 0.005) * GIB) // pages.block_bytes,
+            int((float(row["kv_gib"]) + 0.005) * GIB) // pages.block_bytes + 1,
+        )
+        if capacity_tokens(pages, ENGINES["vllm"], blocks * pages.block_bytes, 262_144) == int(row["kv_tokens"])
+    ]
     assert len(blocks) == 1
 
 
@@ -60,7 +67,9 @@ def test_until_0_20_every_layer_counts_as_full():
     assert capacity_tokens(pages, ENGINES["vllm-0.20"], int(24.54 * GIB), 8192) == 26_800  # v009
     assert round(capacity_tokens(pages, ENGINES["vllm-0.20"], 50 * GIB, 8192), -3) == 55_000  # v010: "~55k from ~50 GB"
     gpt = cut(catalog.model("gpt-oss-120b"), "vllm-0.20")
-    assert abs(capacity_tokens(gpt, ENGINES["vllm-0.20"], int(5.38 * GIB), 8192) - 78_384) <= 80  # v008: 5.38 +- 0.005 GiB
+    assert (
+        abs(capacity_tokens(gpt, ENGINES["vllm-0.20"], int(5.38 * GIB), 8192) - 78_384) <= 80
+    )  # v008: 5.38 +- 0.005 GiB
 
 
 def test_kimi_linear_logs_fewer_tokens_than_its_concurrency_suggests():
@@ -76,7 +85,9 @@ def test_kimi_linear_logs_fewer_tokens_than_its_concurrency_suggests():
 def test_llama_cpp_rings_of_cells():
     """ollama#16480 (v053): gpt-oss-120b, two sequences of 131,072, batch 1,024: 9,216 + 90 MiB = 9.088 GiB in all."""
     cells = cut(catalog.model("gpt-oss-120b"), "llama.cpp", batch=1024)
-    sizes = {share.name.split(", ")[1].split(" 1")[0]: 2 * share.unit_bytes * share.units(131_072) for share in cells.shares}
+    sizes = {
+        share.name.split(", ")[1].split(" 1")[0]: 2 * share.unit_bytes * share.units(131_072) for share in cells.shares
+    }
     assert sizes == {"sliding window": 90 * MIB, "full attention": 9216 * MIB}
     assert f"{2 * cells.sequence_bytes(131_072) / GIB:.3f}" == "9.088"
 
@@ -96,7 +107,9 @@ def test_llama_cpp_recurrent_state():
 def test_sglang_counts_single_tokens():
     """v016: 367,404 tokens in 16.46 GiB on each of four devices."""
     pools = cut(catalog.model("qwen3-235b-a22b"), "sglang", tensor=4)
-    assert abs(capacity_tokens(pools, ENGINES["sglang"], int(16.46 * GIB), 8192) - 367_404) <= 0.01 * GIB / 48_128  # K and V are rounded apart
+    assert (
+        abs(capacity_tokens(pools, ENGINES["sglang"], int(16.46 * GIB), 8192) - 367_404) <= 0.01 * GIB / 48_128
+    )  # K and V are rounded apart
 
 
 def test_latents_are_not_divided():
@@ -107,7 +120,9 @@ def test_latents_are_not_divided():
     assert abs(capacity_tokens(pages, ENGINES["vllm"], int(46.8 * GIB), 32_768) - 715_072) <= 0.005 * GIB / 70_272 + 16
     apart = reserve(model, ENGINES["vllm"], half, half, 8, 1, range(61), 8192, 8)
     assert apart.block_tokens == 128
-    assert abs(capacity_tokens(apart, ENGINES["vllm"], int(46.8 * GIB), 32_768) - 5_721_088) <= 8 * (0.005 * GIB / 70_272 + 16)
+    assert abs(capacity_tokens(apart, ENGINES["vllm"], int(46.8 * GIB), 32_768) - 5_721_088) <= 8 * (
+        0.005 * GIB / 70_272 + 16
+    )
 
 
 def test_a_stage_holds_its_share_of_pages():

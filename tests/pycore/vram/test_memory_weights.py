@@ -19,8 +19,16 @@ LOOSE = {"gemma": 6.0, "gpt-oss": 2.5, "qwen2.5": 0.9, "w4a16": 0.8}
 
 
 def gib(model, quant="bf16", engine="vllm", tp=1, pp=1, stage=0, **parallel):
-    return placed_bytes(catalog.model(model), catalog.weight_format(quant), ENGINES[engine],
-                        Parallel(tensor=tp, pipeline=pp, **parallel), stage) / GIB
+    return (
+        placed_bytes(
+            catalog.model(model),
+            catalog.weight_format(quant),
+            ENGINES[engine],
+            Parallel(tensor=tp, pipeline=pp, **parallel),
+            stage,
+        )
+        / GIB
+    )
 
 
 @pytest.mark.parametrize("row", rows("vllm_profiles.csv"), ids=lambda row: row["id"])
@@ -31,8 +39,10 @@ def test_vllm_says_it_loaded_as_much(row):
     assert abs(loaded / float(row["weights_gib"]) - 1) * 100 <= allowed
 
 
-@pytest.mark.parametrize(("identity", "tp", "quant"), [("v001", 1, "int8"), ("v002", 1, "bf16"), ("v003", 2, "bf16"),
-                                                       ("v004", 1, "bf16"), ("v068", 1, "bf16")])
+@pytest.mark.parametrize(
+    ("identity", "tp", "quant"),
+    [("v001", 1, "int8"), ("v002", 1, "bf16"), ("v003", 2, "bf16"), ("v004", 1, "bf16"), ("v068", 1, "bf16")],
+)
 def test_weights_of_older_logs(identity, tp, quant):
     row = REPORTS[identity]
     assert abs(gib(row["model"], quant, tp=tp) - float(row["weights_gib"])) < 0.014
@@ -59,7 +69,10 @@ def test_tied_head_is_stored_again_on_the_last_stage():
 
 def test_every_expert_is_resident():
     """v060: Mixtral-8x22B in Q6_K is 107.6 GiB although only 39 B of 141 B are active."""
-    assert abs(gguf_mix.file_bytes(catalog.model("mixtral-8x22b"), "q6_k") / GIB - float(REPORTS["v060"]["weights_gib"])) < 0.6
+    assert (
+        abs(gguf_mix.file_bytes(catalog.model("mixtral-8x22b"), "q6_k") / GIB - float(REPORTS["v060"]["weights_gib"]))
+        < 0.6
+    )
 
 
 def cut_exactly(model, tensor):
@@ -69,17 +82,35 @@ def cut_exactly(model, tensor):
         if matrix.role in ("o", "down", "expert_down", "shared_down", "linear_o"):
             if columns * tensor != matrix.columns:
                 return False
-        elif (rows_ != matrix.rows and rows_ * tensor != matrix.rows and matrix.role not in ("k", "v")
-              and matrix.component != "biases"):
+        elif (
+            rows_ != matrix.rows
+            and rows_ * tensor != matrix.rows
+            and matrix.role not in ("k", "v")
+            and matrix.component != "biases"
+        ):
             return False
     return True
 
 
 @settings(deadline=None, max_examples=60)
-@given(name=st.sampled_from(["llama-3.1-8b", "qwen2.5-7b", "qwen3-30b-a3b", "gemma-2-9b", "deepseek-v3", "mixtral-8x7b",
-                             "qwen3.5-27b", "gpt-oss-20b", "glm-4.5-air"]), tensor=st.sampled_from([1, 2, 4, 8]))
+@given(
+    name=st.sampled_from(
+        [
+            "llama-3.1-8b",
+            "qwen2.5-7b",
+            "qwen3-30b-a3b",
+            "gemma-2-9b",
+            "deepseek-v3",
+            "mixtral-8x7b",
+            "qwen3.5-27b",
+            "gpt-oss-20b",
+            "glm-4.5-air",
+        ]
+    ),
+    tensor=st.sampled_from([1, 2, 4, 8]),
+)
 def test_splitting_conserves_every_matrix(name, tensor):
-    """Summed over the devices: what is cut adds up to the whole, what is not is held once by each (stated replication)."""
+    """Summed over the devices: what is cut adds up to the whole, what is not is held once by each (replication)."""
     model = catalog.model(name)
     if not cut_exactly(model, tensor):
         return
@@ -133,7 +164,11 @@ def test_whole_experts_and_sliced_experts_weigh_the_same():
 def test_component_terms_add_up_and_explain_themselves():
     model, form = catalog.model("gemma-3-27b"), catalog.weight_format("q4_k_m")
     found = weights(model, form, ENGINES["llama.cpp"], Parallel(), 0)
-    assert found.value == sum(part.value for part in found.parts) == placed_bytes(model, form, ENGINES["llama.cpp"], Parallel(), 0)
+    assert (
+        found.value
+        == sum(part.value for part in found.parts)
+        == placed_bytes(model, form, ENGINES["llama.cpp"], Parallel(), 0)
+    )
     attention = next(part for part in found.parts if part.name == "Attention")
     assert {part.name for part in attention.parts} == {"Attention, Q4_K", "Attention, Q6_K"}
     assert all(part.source and part.line for part in attention.parts)
@@ -141,4 +176,6 @@ def test_component_terms_add_up_and_explain_themselves():
 
 def test_expert_copies():
     experts = next(matrix for matrix in matrices(catalog.model("qwen3-30b-a3b")) if matrix.role == "expert_up")
-    assert copies(experts, 48, 1) == 128 * 48 and copies(experts, 48, 8) == 16 * 48 and copies(experts, 48, 3) == 43 * 48
+    assert (
+        copies(experts, 48, 1) == 128 * 48 and copies(experts, 48, 8) == 16 * 48 and copies(experts, 48, 3) == 43 * 48
+    )
