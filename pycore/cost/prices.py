@@ -23,15 +23,13 @@ def descending(date: str) -> tuple[int, ...]:
 def choose(prices: Iterable[CloudPrice], devices: int) -> CloudPrice | None:
     """The price a question means when it names none.
 
-    The cheapest on-demand one that is dated within a year of the newest date held for the device (older lists are
-    known to be stale); else the cheapest with any date; else the cheapest undated one; None where there is no price.
-    Instances larger than the deployment count only where nothing smaller is sold.
+    The cheapest on-demand one that carries a date; else the cheapest undated one; None where there is no price.
+    Instances larger than the deployment count only where nothing smaller is sold, so that more devices never cost more
+    each. A stale date is not passed over but said (`cautions`).
     """
     every = on_demand(prices)
     rows = tuple(row for row in every if row.gpus <= devices) or every
-    dated = tuple(row for row in rows if row.date)
-    recent = tuple(row for row in dated if row.date >= year_before(newest(every)))
-    return next(iter(recent or dated or rows), None)
+    return next((row for row in rows if row.date), next(iter(rows), None))
 
 
 def newest(prices: Iterable[CloudPrice]) -> str:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pycore import catalog
 from pycore.cost import Cost, cost, offers
 from pycore.cost.prices import choose, place, price_term
 from pycore.errors import InputError
@@ -178,13 +179,20 @@ def test_bands_leave_out_outliers_and_set_cached_prices_apart():
     assert offers.bands([offer(outlier=True)], 3, 1, 0.0) == ()
 
 
-def test_price_choice_prefers_recent_then_dated_then_any():
-    stale, recent, older = price(0.5, date="2025-03-07"), price(1.9, date="2026-09-06"), price(1.8, date="2025-10-01")
-    undated = price(0.1)
-    assert choose([undated, stale, recent, older], 1) is older
-    assert choose([undated, stale], 1) is stale
+def test_price_choice_prefers_a_dated_one():
+    old, late, undated = price(0.5, date="2025-03-07"), price(1.9, date="2026-09-06"), price(0.1)
+    assert choose([undated, late, old], 1) is old
+    assert choose([price(0.5, date="2026-09-06"), old], 1).date == "2026-09-06", "of equal prices the latest"
     assert choose([undated, price(0.2)], 1) is undated
     assert choose([price(None, spot=0.1), price(6.0, gpus=1 / 6)], 1) is None
+
+
+def test_more_devices_never_cost_more_each():
+    for accelerator in catalog.accelerators():
+        prices = [choose(catalog.cloud_prices(accelerator.id), count) for count in (1, 2, 4, 8, 16)]
+        for fewer, more in zip(prices, prices[1:], strict=False):
+            assert fewer is None or not fewer.date or fewer.gpus > 1 or (
+                more.usd_per_gpu_hour <= fewer.usd_per_gpu_hour), accelerator.id
 
 
 def test_price_choice_takes_an_instance_that_can_be_bought_whole():
