@@ -20,7 +20,8 @@ def seen(group: AttentionWork, context: float) -> float:
 
 
 def cache_bytes(load: Work, sequences: int, context: float) -> float:
-    """Bytes of cached keys, values and states that one device reads (states: and writes) for one token of each sequence."""
+    """Bytes of cached keys, values and states that one device reads (states: and writes) for one token of each
+    sequence."""
     return sum(group.layers * sequences * (group.token_bytes * seen(group, context) + group.index_bytes * context
                                            + group.state_bytes) for group in load.attention)
 

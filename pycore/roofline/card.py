@@ -1,6 +1,7 @@
 """What one card's kernels reach under one engine, in bytes/s, FLOP/s and seconds: fits times datasheet rates.
 
-`kernels(accelerator, engine, weights, keys)` is looked up once per card and formats; a model's step is then a few products.
+`kernels(accelerator, engine, weights, keys)` is looked up once per card and formats; a model's step is then a few
+products.
 """
 
 import functools
@@ -47,7 +48,8 @@ class Kernels(NamedTuple):
 
 
 def known_rate(accelerator: Accelerator, compute: str, engine: str) -> float:
-    """Dense FLOP/s, infinite where no source gave one: arithmetic then never bounds, which suits decoding of few sequences."""
+    """Dense FLOP/s, infinite where no source gave one: arithmetic then never bounds, which suits decoding of few
+    sequences."""
     try:
         return rate(accelerator, compute, engine)
     except NotKnown:

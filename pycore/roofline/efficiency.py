@@ -1,7 +1,8 @@
-"""Which share of the datasheet's rates a kernel reaches: the fits of data/catalog/efficiency.csv, and which one applies.
+"""Which share of the datasheet's rates a kernel reaches: the fits of data/catalog/efficiency.csv, and which one
+applies.
 
-`python -m runtime.measure.efficiency` makes the table and says what each column means. A card whose generation was never
-measured borrows the nearest generation's fit; the answer then says "uncalibrated" and carries a wider range.
+`python -m runtime.measure.efficiency` makes the table and says what each column means. A card whose generation was
+never measured borrows the nearest generation's fit; the answer then says "uncalibrated" and carries a wider range.
 """
 
 import dataclasses
@@ -119,8 +120,8 @@ def streamed(accelerator: Accelerator, engine: str) -> bool:
 
 
 def stream_class(accelerator: Accelerator) -> str:
-    """Cards whose llama.cpp speeds are fitted together. Apple's Max and Ultra chips reach a smaller share of their bandwidth
-    than its small ones, M1's and M2's less than M3's and M4's."""
+    """Cards whose llama.cpp speeds are fitted together. Apple's Max and Ultra chips reach a smaller share of their
+    bandwidth than its small ones, M1's and M2's less than M3's and M4's."""
     if accelerator.vendor != "Apple":
         return "nvidia" if accelerator.vendor == "NVIDIA" else "amd"
     if "max" in accelerator.id or "ultra" in accelerator.id:
@@ -129,8 +130,9 @@ def stream_class(accelerator: Accelerator) -> str:
 
 
 def stream_rate(accelerator: Accelerator, quantised: bool) -> float | None:
-    """FLOP/s that llama.cpp's prompt kernels are a share of. On NVIDIA's matrix units: int8 for quantised files, half of it
-    for 16-bit ones (fp16 accumulation, which GeForce cards do not slow down); elsewhere the 16-bit rate or fp32's."""
+    """FLOP/s that llama.cpp's prompt kernels are a share of. On NVIDIA's matrix units: int8 for quantised files, half
+    of it for 16-bit ones (fp16 accumulation, which GeForce cards do not slow down); elsewhere the 16-bit rate or
+    fp32's."""
     if accelerator.vendor == "NVIDIA" and accelerator.int8_ops and accelerator.bf16_flops:
         return max(accelerator.int8_ops, accelerator.bf16_flops) / (1 if quantised else 2)
     return accelerator.bf16_flops or accelerator.fp16_flops or accelerator.fp32_flops
@@ -152,7 +154,8 @@ def stream(operation: str, accelerator: Accelerator, compute: str) -> Fit:
 
 
 def host_floor(engine: str, compute: str) -> float:
-    """Seconds a layer that the host takes at least, where it is known to be what bounds a step (transformers); else 0."""
+    """Seconds a layer that the host takes at least, where it is known to be what bounds a step (transformers); else
+    0."""
     for kind in (compute, "bf16"):
         fit = fits().get(("host", "any", kind, engine))
         if fit:
@@ -186,8 +189,8 @@ def arithmetic(weights: Format, accelerator: Accelerator, operation: str = "prod
 
 
 def rate(accelerator: Accelerator, compute: str, engine: str = "") -> float:
-    """Dense FLOP/s of that arithmetic from the datasheet; cards without matrix units multiply at their fp32 rate. Raises
-    NotKnown where no rate was published."""
+    """Dense FLOP/s of that arithmetic from the datasheet; cards without matrix units multiply at their fp32 rate.
+    Raises NotKnown where no rate was published."""
     own = {"fp8": accelerator.fp8_flops, "fp8-block": accelerator.fp8_flops, "int8": accelerator.int8_ops,
            "fp4": accelerator.fp4_flops, "fp8-fp4": accelerator.fp8_flops}
     found = own.get(compute) or accelerator.bf16_flops or accelerator.fp16_flops or accelerator.fp32_flops

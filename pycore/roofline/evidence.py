@@ -15,9 +15,9 @@ from pycore.roofline.efficiency import generation, stream_class, streamed
 class Evidence:
     """One group of measured runs against predictions.
 
-    `quantity`: tpot, ttft, decode (one stream) or prompt (reading one). `low`, `high`: 10 % and 90 % quantile of measured /
-    predicted; the ranges on screen are the prediction times these. Errors are absolute, in percent; `roofline` is that of
-    shares 1 and no overheads.
+    `quantity`: tpot, ttft, decode (one stream) or prompt (reading one). `low`, `high`: 10 % and 90 % quantile of
+    measured / predicted; the ranges on screen are the prediction times these. Errors are absolute, in percent;
+    `roofline` is that of shares 1 and no overheads.
     """
 
     quantity: str
@@ -56,8 +56,8 @@ FAMILY = {"vllm-0.20": "vllm"}
 
 @functools.lru_cache(maxsize=1024)
 def spread(quantity: str, engine: str, accelerator: Accelerator, calibrated: bool) -> Evidence:
-    """The evidence whose quantiles make the range of a quantity: of this engine on this generation, else of this engine on
-    all of them; for an uncalibrated card, of predictions made with another generation's fits."""
+    """The evidence whose quantiles make the range of a quantity: of this engine on this generation, else of this
+    engine on all of them; for an uncalibrated card, of predictions made with another generation's fits."""
     name = "llama.cpp" if streamed(accelerator, engine) else FAMILY.get(engine, engine)
     own = "borrowed" if not calibrated else stream_class(accelerator) if name == "llama.cpp" else generation(accelerator)
     table = {(row.quantity, row.engine, row.generation): row for row in evidence()}

@@ -1,7 +1,7 @@
 """Time to add up, exchange or pass on activations between the devices of one machine.
 
-Shares and launch costs are fitted from measured all-reduces (data/catalog/efficiency.csv, operation "allreduce"); a card
-without a link talks over PCIe.
+Shares and launch costs are fitted from measured all-reduces (data/catalog/efficiency.csv, operation "allreduce"); a
+card without a link talks over PCIe.
 """
 
 import functools
@@ -61,7 +61,8 @@ def joined_by(accelerator: Accelerator, devices: int) -> tuple[str, float]:
 
 
 def fitted(accelerator: Accelerator, kind: str, count: int) -> Fit:
-    """The all-reduce fit for a link: of the card's lineage for NVLink and kin, of the two PCIe cards measured for PCIe."""
+    """The all-reduce fit for a link: of the card's lineage for NVLink and kin, of the two PCIe cards measured for
+    PCIe."""
     if kind == "PCIe":
         chain = ("blackwell",) if (accelerator.pcie_bytes_per_s_one_way or 0) >= 6e10 else ("ada",)
     else:

@@ -1,9 +1,9 @@
 """From a step's seconds to what users of a busy server see: waiting, first token, pace.
 
-The load is closed: `sequences` requests are in flight on a replica, each finished one is replaced at once, their ages are
-spread evenly. While one request goes through, each of the others starts once, and its prompt rides along in decoding steps
-(vLLM, llama.cpp: chunked) or holds them up (SGLang: in steps of its own). What is read while a request itself still waits
-for its first token does not slow its pace: that part is taken off.
+The load is closed: `sequences` requests are in flight on a replica, each finished one is replaced at once, their ages
+are spread evenly. While one request goes through, each of the others starts once, and its prompt rides along in
+decoding steps (vLLM, llama.cpp: chunked) or holds them up (SGLang: in steps of its own). What is read while a request
+itself still waits for its first token does not slow its pace: that part is taken off.
 """
 
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from pycore.roofline.step import Step, step_seconds
 
 STYLES = {"vllm": "mixed", "vllm-0.20": "mixed", "trtllm": "mixed", "llama.cpp": "mixed", "sglang": "apart",
           "transformers": "static"}
-"""How prompts and decoding share steps. mixed: chunks of prompts ride in decoding steps; apart: prompts have steps of their
-own, first; static: all prompts of a batch are read, then all decode (no continuous batching)."""
+"""How prompts and decoding share steps. mixed: chunks of prompts ride in decoding steps; apart: prompts have steps of
+their own, first; static: all prompts of a batch are read, then all decode (no continuous batching)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +50,9 @@ class Requests:
 
 
 class Pace(NamedTuple):
-    """Seconds. `decode`: a step that only decodes; `mixed`: one that carries prompt tokens as well (apart: reading them);
-    `carrying`: share of steps that do (apart: prompts per output token); `alone`: one prompt on an idle server. Where the
-    step cannot time prompts, those figures are None and the pace is that of decoding alone."""
+    """Seconds. `decode`: a step that only decodes; `mixed`: one that carries prompt tokens as well (apart: reading
+    them); `carrying`: share of steps that do (apart: prompts per output token); `alone`: one prompt on an idle server.
+    Where the step cannot time prompts, those figures are None and the pace is that of decoding alone."""
 
     decode: float
     mixed: float
@@ -65,8 +65,8 @@ class Pace(NamedTuple):
 
 
 def prompt_seconds(step: Step, load: Requests) -> float:
-    """Seconds to read one prompt on an idle replica, chunk by chunk; every chunk re-reads what is cached before it, so the
-    mean chunk stands for all of them (attention grows linearly with what came before)."""
+    """Seconds to read one prompt on an idle replica, chunk by chunk; every chunk re-reads what is cached before it, so
+    the mean chunk stands for all of them (attention grows linearly with what came before)."""
     before = (load.prompt - load.chunk) // 2
     return load.chunks * step_seconds(step, 0, 0, ((load.chunk, before, 1),), 1)
 
@@ -98,9 +98,10 @@ def riding(step: Step, load: Requests) -> Pace:
     alone, own = prompt_seconds(step, load), chunks * mixed
     burst = burst_seconds(own, alone, load.sequences)
     if decoding < together:
-        rate = decoding * load.batches / (output * mixed)
-        ttft = max(load.sequences / rate - output * mixed, own)
-        return Pace(decode, mixed, 1.0, mixed, alone, ttft, max(ttft, burst), load.sequences / (ttft + output * mixed))
+        tpot = token_seconds(decode, mixed, 1.0)
+        ttft = max(load.sequences / (decoding * load.batches) * output * tpot - output * tpot, own)
+        rate = load.sequences / (ttft + output * tpot)
+        return Pace(decode, mixed, 1.0, tpot, alone, ttft, max(ttft, burst), rate)
     busy = min(1.0, due / (chunk * alike))
     ttft = min(decode / 2 + waiting(busy, own, load.sequences) + own, max(burst, own))
     carrying = min(1.0, max(0.0, busy - ttft / mixed / output))
@@ -130,9 +131,10 @@ def static(step: Step, load: Requests) -> Pace:
 
 
 def wave(step: Step, load: Requests) -> Pace:
-    """The same closed load of equal requests that all start together, where prompts are read apart: all answers begin when
-    the last prompt is read and end together, so the requests stay in step. On average half of the other prompts fall into a
-    request's own answer. (Where prompts ride along, requests end as staggered as they began, and the load is steady.)
+    """The same closed load of equal requests that all start together, where prompts are read apart: all answers begin
+    when the last prompt is read and end together, so the requests stay in step. On average half of the other prompts
+    fall into a request's own answer. (Where prompts ride along, requests end as staggered as they began, and the load
+    is steady.)
     """
     decode = step_seconds(step, load.together, load.together * load.context)
     alone = prompt_seconds(step, load)
@@ -150,8 +152,8 @@ def token_seconds(decode: float, mixed: float, carrying: float) -> float:
 def waiting(busy: float, service: float, sequences: int) -> float:
     """busy / (2 × (1 − busy)) × service × (sequences − 1) / sequences
 
-    Mean wait before a server of constant service time that is `busy` (M/D/1, Pollaczek-Khinchine), less the request's own
-    share of a closed population; never more than everyone else's service, half of it on average.
+    Mean wait before a server of constant service time that is `busy` (M/D/1, Pollaczek-Khinchine), less the request's
+    own share of a closed population; never more than everyone else's service, half of it on average.
     """
     others = (sequences - 1) / sequences
     if busy >= 1.0:

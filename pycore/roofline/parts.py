@@ -1,4 +1,5 @@
-"""The parts of one step as terms: weights read, cache read, compute, communication, launches. They add up to the step."""
+"""The parts of one step as terms: weights read, cache read, compute, communication, launches. They add up to the
+step."""
 
 from pycore.ledger import Term, fact
 from pycore.roofline import account, terms

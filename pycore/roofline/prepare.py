@@ -58,8 +58,8 @@ def expert_time(item: ExpertWork, reached: Kernel, streamed: bool) -> ExpertTime
 
 
 def attention_time(group: AttentionWork, decode: Kernel, prompt: Kernel) -> AttentionTime:
-    """Seconds of one attention group. Decoding with a latent (MLA) can be bound by arithmetic: its work runs at the share
-    that prompts reach, no MLA kernel being in the tables."""
+    """Seconds of one attention group. Decoding with a latent (MLA) can be bound by arithmetic: its work runs at the
+    share that prompts reach, no MLA kernel being in the tables."""
     width, prompt_width = group.score_dim + group.value_dim, group.prompt_score_dim + group.prompt_value_dim
     layers, flops = group.layers, prompt.work
     return AttentionTime(
@@ -85,7 +85,8 @@ def reduce_terms(load: Work, accelerator: Accelerator, ideal: bool) -> tuple[flo
 
 
 def exchange_terms(load: Work, accelerator: Accelerator, ideal: bool) -> tuple[int, float, float]:
-    """Sending tokens to the devices that hold their experts and back, twice a mixture layer, when replicas share experts."""
+    """Sending tokens to the devices that hold their experts and back, twice a mixture layer, when replicas share
+    experts."""
     if load.exchanged == 1 or load.experts is None:
         return (0, 0.0, 0.0)
     devices = load.tensor * load.exchanged

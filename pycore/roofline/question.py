@@ -40,7 +40,8 @@ def question(deployment: Deployment, sequences: int = 0, ideal: bool = False) ->
 
 
 def tokens_a_step(deployment: Deployment) -> int:
-    """Most tokens in one forward pass: asked, or the engine's default for the card; transformers takes whole prompts."""
+    """Most tokens in one forward pass: asked, or the engine's default for the card; transformers takes whole
+    prompts."""
     if STYLES[deployment.engine] == "static":
         return deployment.prompt
     card = deployment.accelerator

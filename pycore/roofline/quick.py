@@ -1,8 +1,8 @@
 """The plain fast path of speed, for the matrix of every card x count x format: the same step and the same load model,
 numbers instead of terms.
 
-    prepared = quick.prepare(model, weights, keys, values, parallel, accelerator, engine, budget)   # once per plan
-    tpot, total = quick.pace(prepared, sequences, prompt, output)                                   # tens of microseconds
+    prepared = quick.prepare(model, weights, keys, values, parallel, accelerator, engine, budget)
+    tpot, total = quick.pace(prepared, sequences, prompt, output)
 """
 
 from typing import NamedTuple
@@ -28,7 +28,8 @@ class PreparedSpeed(NamedTuple):
 
 def prepare(model: Model, weights: Format, keys: Format, values: Format, parallel: Parallel, accelerator: Accelerator,
             engine: str, budget: int) -> PreparedSpeed:
-    """A plan's step, cached by `step.prepare`; `budget` is the engine's tokens a step (0: whole prompts). Raises NotKnown."""
+    """A plan's step, cached by `step.prepare`; `budget` is the engine's tokens a step (0: whole prompts). Raises
+    NotKnown."""
     profile = engines.engine(engine)
     tensor, stages = engines.spread(profile, parallel)
     layout = parallel if (tensor, stages) == (parallel.tensor, parallel.pipeline) else Parallel(

@@ -18,8 +18,8 @@ LIMIT_SEQUENCES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
-    """The answer. Terms carry ranges; prompt figures are None where the card has no published dense rate (`unknown` says
-    so). Parts are seconds of one step and add up to it."""
+    """The answer. Terms carry ranges; prompt figures are None where the card has no published dense rate (`unknown`
+    says so). Parts are seconds of one step and add up to it."""
 
     prefill_s: Term | None
     ttft_s: Term | None
@@ -52,7 +52,8 @@ class SpeedPoint:
 
 
 def speed(deployment: Deployment) -> Speed:
-    """Speed of a deployment at its load. Raises NotKnown where devices cannot be joined or no kernel was ever measured."""
+    """Speed of a deployment at its load. Raises NotKnown where devices cannot be joined or no kernel was ever
+    measured."""
     asked = question(deployment)
     found = pace(asked.step, asked.load)
     evidence = spread("tpot", deployment.engine, deployment.accelerator, asked.step.calibrated)
@@ -72,8 +73,8 @@ def speed(deployment: Deployment) -> Speed:
 
 
 def generations(asked: Question, found: Pace) -> tuple[float, float]:
-    """(lowest, highest) pace, as factors, that the fits of every measured generation give on this card: what is not known
-    about a card that none of them describes."""
+    """(lowest, highest) pace, as factors, that the fits of every measured generation give on this card: what is not
+    known about a card that none of them describes."""
     deployment, factors = asked.deployment, [1.0]
     if streamed(deployment.accelerator, deployment.engine):
         return 1.0, 1.0
@@ -97,7 +98,7 @@ def throughput(asked: Question, found: Pace, pacing: Term) -> dict[str, Term]:
     """Rates of all replicas together; `decoding` counts the sequences that get tokens at a time, on average."""
     deployment, load = asked.deployment, asked.load
     decoding = found.requests_per_s * load.output * found.tpot / load.sequences * deployment.sequences
-    requests = terms.requests(decoding=round(decoding, 3), output=load.output, tpot=pacing)
+    requests = terms.requests(decoding=round(decoding, 6), output=load.output, tpot=pacing)
     total = terms.output_rate(requests_per_s=requests, output=load.output)
     return {"tokens_per_s_user": terms.per_user(tpot=pacing), "requests_per_s": requests, "tokens_per_s_total": total,
             "tokens_per_s_per_gpu": terms.per_device(tokens_per_s=total, devices=deployment.parallel.devices)}
@@ -126,7 +127,8 @@ def prompt_terms(asked: Question, found: Pace) -> dict[str, object]:
 
 
 def prompt_range(asked: Question, parts: tuple[Term, ...], seconds: float) -> tuple[float, float]:
-    """(low, high) as factors: quantiles of reported prompt speeds for llama.cpp, of the kernels' residuals elsewhere."""
+    """(low, high) as factors: quantiles of reported prompt speeds for llama.cpp, of the kernels' residuals
+    elsewhere."""
     card, engine = asked.deployment.accelerator, asked.deployment.engine
     if streamed(card, engine):
         evidence = spread("prompt", engine, card, asked.step.calibrated)

@@ -6,7 +6,8 @@ arithmetic on them (about ten microseconds), `step_seconds` its sum. Each matrix
     launch + (read + work + √((read − work)² + 4 × blend × read × work)) / 2
 
 where read = bytes / (bandwidth × share) and work = FLOP / (rate × share): the roofline of Williams et al. 2009 with a
-rounded corner. Shares, blend and launch are fitted (see `efficiency`); share 1, blend 0, launch 0 is the plain roofline.
+rounded corner. Shares, blend and launch are fitted (see `efficiency`); share 1, blend 0, launch 0 is the plain
+roofline.
 """
 
 import math
@@ -16,7 +17,8 @@ from pycore.roofline.interconnect import allreduce_seconds
 
 
 class Parts(NamedTuple):
-    """Where a step's seconds go; they add up to the step. `compute` is what matrix units take beyond hidden behind reads."""
+    """Where a step's seconds go; they add up to the step. `compute` is what matrix units take beyond hidden behind
+    reads."""
 
     weights: float
     cache: float
@@ -26,7 +28,8 @@ class Parts(NamedTuple):
 
 
 class ProductTime(NamedTuple):
-    """One product as seconds: read = read_fixed + read_token x m, work = work_token x m, for all its layers together."""
+    """One product as seconds: read = read_fixed + read_token x m, work = work_token x m, for all its layers
+    together."""
 
     read_fixed: float
     read_token: float
@@ -119,9 +122,10 @@ def prompt_pairs(tokens: int, before: int, window: int | None) -> int:
 def step_parts(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, int, float], ...] = (), ended: float = 0) -> Parts:
     """Seconds of one step by cause.
 
-    `decoding` sequences get one token each and hold `cached` tokens together (windows cut each one at the mean context);
-    `chunks` are the prompts advanced in the same step as (tokens, tokens already cached, how many alike, which may be
-    a mean); `ended` of them finish and so need logits. With pipeline stages the step is one micro-batch through all of them.
+    `decoding` sequences get one token each and hold `cached` tokens together (windows cut each one at the mean
+    context); `chunks` are the prompts advanced in the same step as (tokens, tokens already cached, how many alike,
+    which may be a mean); `ended` of them finish and so need logits. With pipeline stages the step is one micro-batch
+    through all of them.
     """
     tokens = decoding + sum(chunk * alike for chunk, _, alike in chunks)
     rows = decoding + ended

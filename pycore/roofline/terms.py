@@ -30,7 +30,8 @@ def cache_read(cache_bytes: float, bandwidth: float, share: float, low: float, h
 def compute_beyond(flop: float, rate: float, share: float, hidden: float, low: float, high: float) -> Range:
     """flop / (rate × share) − hidden
 
-    What the matrix units take, less what happens while weights are read anyway (`hidden`, s); `share` of the dense rate.
+    What the matrix units take, less what happens while weights are read anyway (`hidden`, s); `share` of the dense
+    rate.
     """
     seconds = max(0.0, flop / (rate * share) - hidden) if flop else 0.0
     return Range(seconds, seconds * low, seconds * high)
@@ -91,8 +92,8 @@ def ttft(waited: float, own: float, low: float, high: float) -> Range:
     """waited + own
 
     `own`: the prompt's own chunks in steps that also decode; `waited`: the rest of the running step and prompts ahead,
-    requests replacing each other at even distances. low: an idle server; high: all requests arrive at once, the middle one.
-    Network, tokeniser and HTTP are not in it.
+    requests replacing each other at even distances. low: an idle server; high: all requests arrive at once, the middle
+    one. Network, tokeniser and HTTP are not in it.
     """
     seconds = waited + own
     return Range(seconds, min(low, seconds), max(high, seconds))

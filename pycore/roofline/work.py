@@ -1,8 +1,10 @@
-"""What one forward step of a model does on one device: its matrix products, attention, experts and messages, as numbers.
+"""What one forward step of a model does on one device: its matrix products, attention, experts and messages, as
+numbers.
 
-`work(model, weights, keys, values, parallel)` divides the matrices of `pycore.vram.parameters` over the devices as engines
-do: columns of queries, keys, values, gate and up, rows of output and down; latents, routers and norms are repeated on
-every device; KV heads are repeated once there are more devices than heads. Nothing here knows a clock or a card.
+`work(model, weights, keys, values, parallel)` divides the matrices of `pycore.vram.parameters` over the devices as
+engines do: columns of queries, keys, values, gate and up, rows of output and down; latents, routers and norms are
+repeated on every device; KV heads are repeated once there are more devices than heads. Nothing here knows a clock or a
+card.
 """
 
 import functools
@@ -103,7 +105,8 @@ class Work:
 
 @functools.lru_cache(maxsize=4096)
 def mixed_bytes(model: Model, kind: str) -> dict[str, float]:
-    """Mean bytes per number of every role in a GGUF file of that type, over its layers; "head" also where it is tied."""
+    """Mean bytes per number of every role in a GGUF file of that type, over its layers; "head" also where it is
+    tied."""
     sizes: dict[str, int] = {}
     for role, _, size, _ in gguf_mix.layer_bytes(model, gguf_mix.mix(model, kind)):
         sizes[role] = sizes.get(role, 0) + size
@@ -115,8 +118,8 @@ def mixed_bytes(model: Model, kind: str) -> dict[str, float]:
 
 
 def stored(model: Model, matrix: Matrix, rows: int, columns: int, weights: Format) -> tuple[float, bool]:
-    """(bytes of a rows x columns slice of the matrix, whether it stays in 16 bits). Engines unpack MLA's kv_b to 16 bits
-    to absorb it into queries and outputs."""
+    """(bytes of a rows x columns slice of the matrix, whether it stays in 16 bits). Engines unpack MLA's kv_b to 16
+    bits to absorb it into queries and outputs."""
     if weights.scope == "mix":
         return rows * columns * mixed_bytes(model, weights.id)[matrix.role], False
     if weights.scope == "linear" and (matrix.role == "kv_b" or not quantised(model, matrix, weights)):
@@ -210,8 +213,8 @@ def linear_work(group: AttentionGroup, tensor: int) -> AttentionWork:
 
 
 def small_kernels(model: Model, tensor: int) -> tuple[int, float]:
-    """(kernels, bytes per token) of a step's norms, rotary embeddings, cache writes, activations and routing, counted from
-    the layer's shape as engines launch them; 16-bit values in and out."""
+    """(kernels, bytes per token) of a step's norms, rotary embeddings, cache writes, activations and routing, counted
+    from the layer's shape as engines launch them; 16-bit values in and out."""
     hidden = model.hidden_size
     kernels, moved = 0, 0.0
     for group in model.groups:
@@ -226,8 +229,9 @@ def small_kernels(model: Model, tensor: int) -> tuple[int, float]:
 
 
 MIXER_KERNELS = {"full": 2, "sliding": 2, "chunked": 2, "latent": 4, "linear": 5}
-"""Beside norms and products. Attention: rotary, cache write. MLA: its latent norms, rotary, cache write, and the second of
-the two products that kv_b becomes. Gated delta net: convolution, gates, state update's norms, output norm, output gate."""
+"""Beside norms and products. Attention: rotary, cache write. MLA: its latent norms, rotary, cache write, and the
+second of the two products that kv_b becomes. Gated delta net: convolution, gates, state update's norms, output norm,
+output gate."""
 INDEX_KERNELS = 4  # sparse attention: rotary, scores, top-k, and the quantisation of index keys
 ROUTING_KERNELS = 2  # scores to top-k, sorting tokens by expert (the activation is inside the experts' measured time)
 SHARED_KERNELS = 2  # activation of the shared expert, adding it up

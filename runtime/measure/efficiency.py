@@ -13,8 +13,8 @@ kernel, per card generation, number format and engine (shares are of the datashe
     allreduce  launch + min(one shot, extra + two shots): a one-shot exchange sends the message to every peer
                ((n - 1) x message), a two-shot one moves 2 (n - 1) / n x message as a ring does and syncs once more
     elementwise  launch + bytes / (share x bandwidth)
-    stream     as product, decode and prefill, from reports of whole llama.cpp runs; launch is that of one kernel, extra the
-               share of the fp32 rate at which weights are unpacked (empty: not told apart from reading)
+    stream     as product, decode and prefill, from reports of whole llama.cpp runs; launch is that of one kernel,
+    extra the share of the fp32 rate at which weights are unpacked (empty: not told apart from reading)
     host       launch x layers, the least a step takes
 """
 
@@ -131,8 +131,9 @@ def vidur_products(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
 
 
 def experts(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
-    """Mixture-of-experts layers, from moe_small.csv. The "balanced" rows spread m x top-k choices over min(E, m x top-k)
-    experts; GPUs whose table has no balanced row are left out, since a power law leaves open which experts are read."""
+    """Mixture-of-experts layers, from moe_small.csv. The "balanced" rows spread m x top-k choices over min(E, m x
+    top-k) experts; GPUs whose table has no balanced row are left out, since a power law leaves open which experts are
+    read."""
     found = [row for row in rows(facts / "kernels/moe_small.csv.gz") if row["distribution"] == "balanced"]
     for (generation, engine, dtype), part in by_generation(found, "framework", "dtype"):
         compute, weight, activation, rate = PRODUCTS[dtype]
@@ -206,8 +207,8 @@ def prefill_row(part: list[dict[str, str]], table: dict[str, Card], generation: 
 
 
 def allreduce(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
-    """All-reduce inside one machine by number of devices, the serving engines' own kernels inside CUDA graphs. Shares are
-    of the link's one-way rate (cards without a link: PCIe's): bandwidth_share one shot, compute_share two shots."""
+    """All-reduce inside one machine by number of devices, the serving engines' own kernels inside CUDA graphs. Shares
+    are of the link's one-way rate (cards without a link: PCIe's): bandwidth_share one shot, compute_share two shots."""
     found = [row for row in rows(facts / "kernels/allreduce.csv.gz") if row["framework"] != "nccl"
              and not row["kernel"].endswith("_eager") and 1024 <= int(row["message_size"]) <= 1 << 28]
     for (generation, count), part in by_generation(found, "num_gpus"):
@@ -232,8 +233,8 @@ def profiled(facts: Path, name: str, system: str = "RTX4090") -> list[dict[str, 
 
 
 def geforce(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
-    """GeForce Ada, whose matrix units run at half the professional cards' rate and so reach more of it. The same authors'
-    profile of the RTX PRO 6000 is left for testing."""
+    """GeForce Ada, whose matrix units run at half the professional cards' rate and so reach more of it. The same
+    authors' profile of the RTX PRO 6000 is left for testing."""
     shapes = {"qkv_proj": (6144, 4096), "o_proj": (4096, 4096), "gate_up_proj": (28672, 4096), "down_proj": (4096, 14336)}
     part = [row | {"m": row["tokens"], "n": str(shapes[row["layer"]][0]), "k": str(shapes[row["layer"]][1]),
                    "latency_ms": str(float(row["time_us"]) / 1e3)}

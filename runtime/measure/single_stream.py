@@ -1,9 +1,11 @@
-"""Reported llama.cpp speeds of one stream, cut to cards and models the catalogue holds, and the shares fitted on half of them.
+"""Reported llama.cpp speeds of one stream, cut to cards and models the catalogue holds, and the shares fitted on half
+of them.
 
-A token takes kernels x launch + (weights + cache) / (share x bandwidth) + 2 x numbers / (unpack x fp32 rate): cards with much
-bandwidth for their vector units spend as long unpacking weights as reading them, which is why one share of the bandwidth
-fits no two of them. Fitted for 16-bit and for quantised files apart, per class of cards, on every second row of a class and
-kind; the other rows are the test. A prompt takes FLOP / (share x rate), `efficiency.stream_rate` being the rate.
+A token takes kernels x launch + (weights + cache) / (share x bandwidth) + 2 x numbers / (unpack x fp32 rate): cards
+with much bandwidth for their vector units spend as long unpacking weights as reading them, which is why one share of
+the bandwidth fits no two of them. Fitted for 16-bit and for quantised files apart, per class of cards, on every second
+row of a class and kind; the other rows are the test. A prompt takes FLOP / (share x rate), `efficiency.stream_rate`
+being the rate.
 """
 
 import csv
@@ -177,7 +179,8 @@ def prompt_shares(found: list[Stream]) -> dict[str, float]:
 
 
 def fits(facts: Path) -> Iterator[tuple[str, StreamFit]]:
-    """(class, fit) of every class of cards with reports. NVIDIA's cards differ enough to tell unpacking from reading."""
+    """(class, fit) of every class of cards with reports. NVIDIA's cards differ enough to tell unpacking from
+    reading."""
     groups: dict[str, list[Stream]] = {}
     for stream in reports(facts):
         card = catalog.accelerator(stream.accelerator)
@@ -192,8 +195,8 @@ HOSTS = {"BF16": "bf16", "FP8": "fp8", "AWQ-INT4": "w4a16", "GPTQ-Int8": "w8a16"
 
 
 def host_reports(facts: Path) -> dict[str, list[float]]:
-    """Seconds a layer and token of transformers' generate on an H20, by arithmetic: its dense Qwen3 models differ 30-fold in
-    size and hardly in this, so the host is what takes the time (QwenLM/Qwen3 speed page @7a2f61ff)."""
+    """Seconds a layer and token of transformers' generate on an H20, by arithmetic: its dense Qwen3 models differ
+    30-fold in size and hardly in this, so the host is what takes the time (QwenLM/Qwen3 speed page @7a2f61ff)."""
     with open(facts / "speed_reports.csv", encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["engine"] == "transformers"
                 and row["metric_kind"] == "single_stream_decode" and row["model"].startswith("Qwen3-")]

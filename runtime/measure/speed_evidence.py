@@ -2,9 +2,10 @@
 
     python -m runtime.measure.speed_evidence --facts ../shared/facts [--check]
 
-Writes data/validation/silicon.csv, single_stream.csv and step_profile.csv (the runs) and data/catalog/speed_evidence.csv (errors by engine
-and card generation). No parameter is fitted on the served runs: kernels fix the model, the runs only say how wide its
-ranges have to be. llama.cpp is fitted on half of its reports and tested on the other.
+Writes data/validation/silicon.csv, single_stream.csv and step_profile.csv (the runs) and
+data/catalog/speed_evidence.csv (errors by engine and card generation). No parameter is fitted on the served runs:
+kernels fix the model, the runs only say how wide its ranges have to be. llama.cpp is fitted on half of its reports and
+tested on the other.
 """
 
 import argparse
@@ -89,8 +90,8 @@ def lines(groups: dict[tuple[str, str, str], list], least: int, source: str) -> 
 
 
 def stream_rows(found: list[Stream]) -> list[dict[str, object]]:
-    """llama.cpp, one stream: pace and prompts of the reports kept for testing, by class of cards; "borrowed" are the cards
-    whose generation no fit saw."""
+    """llama.cpp, one stream: pace and prompts of the reports kept for testing, by class of cards; "borrowed" are the
+    cards whose generation no fit saw."""
     groups: dict[tuple[str, str, str], list] = {}
     for stream in found:
         card = catalog.accelerator(stream.accelerator)

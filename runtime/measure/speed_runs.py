@@ -74,9 +74,10 @@ def whole(text: str, missing: int = 1) -> int:
 
 
 def runs_of(facts: Path) -> Iterator[Run]:
-    """Aggregated runs of one replica that a deployment can say: no attention data parallelism (its rows count devices in
-    ways that cannot be told apart), no pipeline, at most 8 devices. NVIDIA's own sweeps ("aic-auto-gap-analysis") send equal
-    requests all at once: their TTFT is that of a burst at every concurrency. InferenceX draws lengths from 80 to 100 %."""
+    """Aggregated runs of one replica that a deployment can say: no attention data parallelism (its rows count devices
+    in ways that cannot be told apart), no pipeline, at most 8 devices. NVIDIA's own sweeps ("aic-auto-gap-analysis")
+    send equal requests all at once: their TTFT is that of a burst at every concurrency. InferenceX draws lengths from
+    80 to 100 %."""
     with gzip.open(facts / "silicon_sample.csv.gz", "rt", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     for row in rows:

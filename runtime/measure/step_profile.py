@@ -1,7 +1,7 @@
 """Whole steps of vLLM on two cards, added up from LLMServingSim's per-operation profiles of Llama-3.1-8B.
 
-The kernels of the RTX 4090 are also what GeForce Ada was fitted on; those of the RTX PRO 6000 are a test: that card's fits
-come from other people's tables.
+The kernels of the RTX 4090 are also what GeForce Ada was fitted on; those of the RTX PRO 6000 are a test: that card's
+fits come from other people's tables.
 """
 
 import csv

@@ -58,7 +58,8 @@ def test_never_worse_than_the_plain_roofline(served, capsys):
 
 
 def test_ranges_hold_on_models_they_were_not_taken_from(served):
-    """10 % and 90 % quantiles of one half of the models (by name, every second) should hold about 80 % of the other half."""
+    """10 % and 90 % quantiles of one half of the models (by name, every second) should hold about 80 % of the other
+    half."""
     shapes = sorted({run.model.replace("deepseek-r1", "deepseek-v3") for run, _, _ in served})
     ratios = defaultdict(list)
     for run, _, _ in served:

@@ -27,7 +27,8 @@ def ready(model="llama-3.1-8b", weights="bf16", gpu="h100", engine="vllm", ideal
 
 
 def test_plain_roofline_of_one_token_is_bytes_over_bandwidth():
-    """Llama-3.1-8B in BF16 on an H100 (3.35 TB/s): every weight read once, 131,072 B of cache a token (golden row v004)."""
+    """Llama-3.1-8B in BF16 on an H100 (3.35 TB/s): every weight read once, 131,072 B of cache a token (golden row
+    v004)."""
     parts = step_parts(ready(ideal=True), 1, 8192)
     weights = 2 * (LLAMA_LINEAR + LLAMA_HEAD) / 3.35e12
     assert parts.weights == pytest.approx(weights, rel=1e-3), "activations beside the weights are under a thousandth"
@@ -139,7 +140,8 @@ def test_a_better_card_is_never_slower(model, gpu, engine, factor, decoding):
 @pytest.mark.parametrize("gpu", ["h100", "h200", "b200", "l40s", "rtx pro 6000"])
 @pytest.mark.parametrize("decoding", [1, 8, 64])
 def test_fp8_weights_decode_faster_where_the_card_has_them(gpu, decoding):
-    """On a model large enough to be bound by reading; small kernels are the exception that the tables themselves show."""
+    """On a model large enough to be bound by reading; small kernels are the exception that the tables themselves
+    show."""
     sixteen, eight = (step_seconds(ready("llama-3.1-70b", weights, gpu), decoding, decoding * 1024)
                       for weights in ("bf16", "fp8"))
     assert eight < sixteen
