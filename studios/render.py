@@ -7,7 +7,9 @@ A studio is a folder `studios/<name>/` whose `view.py` gives:
     COMMAND   "infersize plan": the same from a shell   MODULE    "pycore.systems.infersize": the same from Python
     PACKAGES  () or ("numpy",): loaded after start
     completions(table) -> names that complete a field whose knob has `suggestions=table`
-    steps(query)     generator: yields objects with `.stage` and `.fraction`, and last the Page
+    steps(query)     generator: yields objects with `.stage` and `.fraction`, and last the Page. Where a part takes long,
+                     a Page without it may come before: it is shown at once, and an element of its panel with an id and
+                     [data-keep] leaves what stood in that place until the last Page
     charts(page)     {chart id: Vega-Lite spec}; `width` is "container"; colours as "var(--name)"
     downloads(page)  {file name: (media type, text)}
     headline(page)   one line: title of the page, figure on the home card
@@ -87,21 +89,50 @@ def studio(name: str) -> ModuleType:
 
 
 def respond(message: str) -> Iterator[str]:
-    """The replies to one "ask" (site/bridge/protocol.d.ts): progress, then an answer, or invalid, or broken."""
+    """The replies to an "ask" or a "take" (site/bridge/protocol.d.ts) as JSON texts; the last is "complete"."""
     asked = json.loads(message)
-    for reply in replies(asked["studio"], asked["form"], asked.get("source", "")):
+    kind = files if asked["type"] == "take" else replies
+    for reply in kind(asked["studio"], asked["form"], asked.get("source", "")):
         yield json.dumps({"id": asked["id"]} | reply, ensure_ascii=False, allow_nan=False)
+    yield json.dumps({"id": asked["id"], "type": "complete"})
 
 
 def replies(name: str, form: str, source: str) -> Iterator[dict]:
-    """The replies as plain data. Expected errors become "invalid", anything else "broken"; nothing is raised."""
+    """The replies to a question as plain data: progress, then an answer (or several, each fuller), or what went wrong.
+
+    Expected errors become "invalid", anything else "broken"; nothing is raised.
+    """
+    return told(answers(name, form, source))
+
+
+def answers(name: str, form: str, source: str) -> Iterator[dict]:
+    """Progress and answers. Raises StudioError."""
+    view = studio(name)
+    query = from_url(view.Query, form)
+    for item in view.steps(query):
+        if is_progress(item):
+            yield {"type": "progress", "stage": item.stage, "fraction": item.fraction}
+        else:
+            yield answer(name, query, item, source)
+
+
+def files(name: str, form: str, source: str = "") -> Iterator[dict]:
+    """What a reader may save of a question's answer; made when it is asked for, since few ever do."""
+    return told(taken(name, form))
+
+
+def taken(name: str, form: str) -> Iterator[dict]:
+    """The "files" message. Raises StudioError."""
+    view = studio(name)
+    *_, page = view.steps(from_url(view.Query, form))
+    yield {"type": "files", "files": {file: {"media": media, "text": text}
+                                      for file, (media, text) in view.downloads(page).items()}}
+
+
+def told(messages: Iterator[dict]) -> Iterator[dict]:
+    """Messages, and whatever is raised on the way as one more message in words."""
     try:
-        view = studio(name)
-        query = from_url(view.Query, form)
-        for item in view.steps(query):
-            if is_progress(item):
-                yield {"type": "progress", "stage": item.stage, "fraction": item.fraction}
-        yield answer(name, query, item, source)
+        yield from messages
     except InvalidQuery as error:
         yield {"type": "invalid", "message": str(error), "errors": [fault(each) for each in error.errors]}
     except StudioError as error:
@@ -133,7 +164,6 @@ def answer(name: str, query: Any, page: Any, source: str) -> dict:
         "command": to_command(query, view.COMMAND),
         "python": to_python(query, view.MODULE),
         "charts": {chart: themed(spec) for chart, spec in view.charts(page).items()},
-        "downloads": {file: {"media": media, "text": text} for file, (media, text) in view.downloads(page).items()},
     }
 
 

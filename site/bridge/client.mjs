@@ -34,7 +34,7 @@ const STAGES = { download: "Fetching Python", unpack: "Unpacking Python", start:
 // ---- the worker's life -------------------------------------------------------------------------------------------------
 
 let worker = null, ready = false, restarts = 0, plain = false, note = "", silence = 0;
-let id = 0, asked = null, pending = false, last = null, lines = null, runs = 0, running = false;
+let id = 0, asked = null, pending = false, last = null, lines = null, runs = 0, running = false, taken = null;
 
 async function start() {
   if (running) handlers.ran({ id: runs, output: "Python was started again; the names bound here are gone", error: true });
@@ -103,19 +103,21 @@ const handlers = {
   },
   progress(message) { if (message.id === id) progress(message.fraction, 1); },
   answer(message) { if (message.id === id) show(message); },
+  complete(message) { if (message.id === id && panel.dataset.state !== "stale") settle("current"); },
+  files(message) { taken?.(message); taken = null; },
   invalid(message) { if (message.id === id) refuse(message.errors); },
   broken({ id: reply, message }) { if (reply === id) refuse([{ field: "", message: `This is a fault of ours, not of your question: ${message}`, suggestions: [] }]); },
   ran(message) { running = message.id < runs; lines.then((module) => module.show(message)); },
 };
 function receive(message) {
-  if (message.id === id && ["answer", "invalid", "broken"].includes(message.type)) pending = false;
+  if (message.id === id && message.type === "complete") pending = false;
   handlers[message.type](message);
   watch();
 }
 
 // ---- asking and showing ------------------------------------------------------------------------------------------------
 
-let slow = 0;
+let slow = 0, shown = 0;
 function ask(again = false) {
   const text = formText();
   if (!again && text === asked) return;
@@ -125,7 +127,10 @@ function ask(again = false) {
   pending = true;
   worker.postMessage(JSON.stringify({ type: "ask", id, studio: config.studio, form: text, source: config.source }));
   clearTimeout(slow);
-  slow = setTimeout(() => { panel.dataset.state = "pending"; panel.ariaBusy = "true"; every("[data-action=cancel]", (button) => { button.hidden = false; }); }, 300);
+  slow = setTimeout(() => {
+    if (shown !== id) { panel.dataset.state = "pending"; panel.ariaBusy = "true"; }
+    every("[data-action=cancel]", (button) => { button.hidden = false; });
+  }, 300);
   watch();
 }
 
@@ -141,7 +146,9 @@ function show(answer) {
   last = answer;
   swap(answer.panel);
   controls.clearFaults(form);
-  settle("current");
+  shown = id;
+  panel.dataset.state = "current";
+  panel.removeAttribute("aria-busy");
   state("ready", answer.headline);
   document.title = answer.title;
   remember(answer.query);
@@ -163,6 +170,12 @@ function swap(html) {
   morph(panel, html, {
     morphStyle: "innerHTML",
     callbacks: {
+      beforeNodeMorphed(old, next) {
+        if (next.dataset?.keep !== undefined) { old.ariaBusy = "true"; return false; }
+        if (next.dataset?.whole === undefined) return true;
+        old.replaceWith(document.importNode(next, true));
+        return false;
+      },
       beforeAttributeUpdated: (name, node) => !(name === "open" && node.localName === "details"),
       beforeNodeRemoved: (node) => !node.parentElement?.closest("[data-chart]"),
     },
@@ -205,6 +218,7 @@ const withDrawer = () => (lines ??= use("drawer.mjs").then(({ drawer }) => drawe
   () => { restarts = 0; asked ??= formText(); start(); })));
 const saveChart = (kind) => ({ dataset }) => charts.then((module) => module.picture(dataset.id, kind, loadVega)).then((blob) => save(`${config.studio}-${dataset.id}.${kind}`, blob));
 tools({
+  take(then) { taken = then; worker?.postMessage(JSON.stringify({ type: "take", id: -1, studio: config.studio, form: asked ?? formText() })); },
   cancel() { worker?.postMessage(JSON.stringify({ type: "cancel", id })); id += 1; pending = false; settle("stale"); state("stale", "Cancelled. The last answer stays."); },
   retry() { [restarts, plain] = [0, false]; every("[data-show=failed]", (element) => { element.hidden = true; }); start(); },
   drawer: () => withDrawer().then((module) => module.toggle()),

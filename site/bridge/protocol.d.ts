@@ -17,10 +17,11 @@ export interface Boot {
   packages: string[]; // packages to load after "ready", in the background (numpy), by name in the lock file
 }
 export interface Ask { type: "ask"; id: number; studio: string; form: string; source: string } // form: URL-encoded fields
+export interface Take { type: "take"; id: number; studio: string; form: string } // the files of an answer
 export interface Cancel { type: "cancel"; id: number }
 /** Lines of the Python drawer; `query` and `answer` are bound to the question in `form`. */
 export interface Run { type: "run"; id: number; studio: string; form: string; code: string }
-export type ToWorker = Boot | Ask | Cancel | Run;
+export type ToWorker = Boot | Ask | Take | Cancel | Run;
 
 // ---- worker -> page ------------------------------------------------------------------------------------------------
 
@@ -42,14 +43,16 @@ export interface Answer {
   command: string; // shell command that asks the same
   python: string; // Python lines that ask the same
   charts: { [id: string]: object }; // Vega-Lite specs; colours may be "var(--name)"
-  downloads: { [fileName: string]: { media: string; text: string } };
 }
+/** After the last reply to an ask or a take. Until then a fuller answer may follow an answer. */
+export interface Complete { type: "complete"; id: number }
+export interface Files { type: "files"; id: number; files: { [fileName: string]: { media: string; text: string } } }
 /** Nothing was computed: each fault belongs to a field (or to none: field ""). The last answer stays. */
 export interface Invalid { type: "invalid"; id: number; message: string; errors: { field: string; message: string; suggestions: string[] }[] }
 /** A fault of ours, in words. The last answer stays. */
 export interface Broken { type: "broken"; id: number; message: string }
 export interface Ran { type: "ran"; id: number; output: string; error: boolean }
-export type FromWorker = Stage | Ready | Again | Failed | Progress | Answer | Invalid | Broken | Ran;
+export type FromWorker = Stage | Ready | Again | Failed | Progress | Answer | Complete | Files | Invalid | Broken | Ran;
 
 // ---- what a page holds ---------------------------------------------------------------------------------------------
 //
@@ -68,6 +71,8 @@ export type FromWorker = Stage | Ready | Again | Failed | Progress | Answer | In
 // #panel                        the answer. Swapped by morphing: focus, open <details>, scroll and popovers survive.
 //                               data-state = "default" | "pending" | "stale" | "current": default: the painted answer;
 //                               pending: computing (aria-busy too); stale: your question was refused, the last answer stays
+//   #some-id[data-keep]         not there yet: what stood at #some-id before is left (aria-busy) until a fuller answer comes
+//   [data-whole]                replaced as a whole instead of being morphed: for large tables
 // [data-chart=ID]               EMPTY in the panel template. The build puts <svg> drawings in it (span.chart-wide 640 px and
 //                               span.chart-narrow 340 px: CSS shows one), the bridge a live chart when an answer changes it.
 //                               Give it role="img" and an aria-label: the panel has the figures as a table elsewhere.
@@ -80,7 +85,7 @@ export type FromWorker = Stage | Ready | Again | Failed | Progress | Answer | In
 // button[data-action=copy][data-text=command|python]   copies it;  [data-out=command|python] shows it (pre, code)
 //                               (data-action=cli and data-action=python are accepted as short forms)
 // button[data-action=copy][data-copy="#selector"]      copies the text of an element
-// button[data-action=download][data-file=NAME]         saves a file of answer.downloads; without data-file: all of them
+// button[data-action=download][data-file=NAME]         saves a file of the answer; without data-file: all of them
 // button[data-action=chart-svg|chart-png][data-id=ID]  saves a chart
 // button[data-action=retry]     loads the runtime again after a failure
 // button[data-action=cancel]    shown ([hidden] removed) while a job runs longer than 0.3 s

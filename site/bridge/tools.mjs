@@ -25,7 +25,9 @@ export function tools(actions, answer, say) {
     const { action, text, copy: selector, file } = button.dataset;
     if (action === "copy" && selector) copied("Text", document.querySelector(selector).textContent);
     else if (action === "copy" || action in textOf) copied(...textOf[{ command: "cli" }[text] ?? text ?? action]());
-    else if (action === "download") for (const [name, { media, text: body }] of Object.entries(answer().downloads)) { if (!file || file === name) save(name, new Blob([body], { type: media })); }
+    else if (action === "download") actions.take(({ files }) => {
+      for (const [name, { media, text: body }] of Object.entries(files)) if (!file || file === name) save(name, new Blob([body], { type: media }));
+    });
     else actions[action]?.(button);
   });
 }

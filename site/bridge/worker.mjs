@@ -11,6 +11,7 @@ self.onmessage = ({ data }) => {
   const message = JSON.parse(typeof data === "string" ? data : data.message);
   if (message.type === "boot") { boot = message; inlined = data.files ?? {}; return start(); }
   if (message.type === "ask") { newest = message.id; waiting = message; return work(); }
+  if (message.type === "take") return take(message);
   if (message.type === "cancel" && message.id >= newest) { newest = message.id + 1; waiting = null; return; }
   if (message.type === "run") return run(message);
 };
@@ -95,7 +96,13 @@ async function start() {
     const [{ loadPyodide }, { default: createPyodideModule }, wasm, library, app, lock] = await Promise.all([...modules, ...parts]);
     stdlib = library;
     // Pyodide compiles by itself and never settles when that fails; here a bad file has been refused before.
-    WebAssembly.instantiateStreaming = async (_, imports) => ({ module: wasm, instance: await WebAssembly.instantiate(wasm, imports) });
+    // It also expects a snapshot to be no larger than its own first memory: here the memory is made as large.
+    WebAssembly.instantiateStreaming = async (_, imports) => {
+      const instance = await WebAssembly.instantiate(wasm, imports), { memory } = instance.exports;
+      const missing = (options._loadSnapshot?.byteLength ?? 0) - memory.buffer.byteLength;
+      if (missing > 0) memory.grow(Math.ceil(missing / 65536));
+      return { module: wasm, instance };
+    };
     const folder = new URL(boot.files["pyodide.asm.wasm"].path, boot.base);
     const options = {
       indexURL: new URL(".", folder).href, createPyodideModule, packageBaseUrl: new URL("packages/", boot.base).href,
@@ -122,7 +129,7 @@ async function startPython(loadPyodide, options, note, snapshotted) {
     const render = pyodide.pyimport("studios.render");
     [respond, runLines] = [render.respond, (text) => pyodide.pyimport("studios.drawer").run(text)];
     report("check");
-    const answer = [...respond(JSON.stringify({ id: 0, studio: boot.studio, form: "", source: boot.source }))].map((text) => JSON.parse(text)).pop();
+    const answer = [...respond(JSON.stringify({ type: "ask", id: 0, studio: boot.studio, form: "", source: boot.source }))].map((text) => JSON.parse(text)).at(-2);
     const verified = answer.type === "answer" && render.digest(answer.panel) === boot.check;
     if (!verified && snapshotted) throw new Error("its first answer differs from the painted one");
     if (answer.type !== "answer") throw new Error(answer.message);
@@ -159,16 +166,22 @@ async function answerTo(message) {
     for (;;) {
       const { done, value } = replies.next();
       if (done) break;
-      held = value; // only the newest report of a slice is worth sending
+      if (value.length < 400 && JSON.parse(value).type === "progress") held = value; // a slice's newest report is enough
+      else { self.postMessage(value); held = null; }
       if (performance.now() < until) continue;
-      self.postMessage(held);
+      if (held) self.postMessage(held);
       held = null;
       await turn();
       if (newest !== message.id) return;
       until = performance.now() + SLICE_MS;
     }
-    if (held) self.postMessage(held);
   } finally { replies.destroy(); }
+}
+
+function take(message) {
+  const replies = respond(JSON.stringify(message));
+  for (const text of replies) self.postMessage(text);
+  replies.destroy();
 }
 
 const quiet = { messageCallback() {}, errorCallback() {} };

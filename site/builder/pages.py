@@ -27,6 +27,7 @@ class Painted:
     view: ModuleType
     source: str
     answer: dict  # the "answer" message
+    downloads: tuple[str, ...]  # names of the files a reader may save
     digest: str
     panel: str  # with charts drawn
 
@@ -42,9 +43,10 @@ def paint(name: str, source: str) -> Painted:
     from studios import render
 
     *_, last = render.replies(name, "", source)
+    *_, taken = render.files(name, "")
     if last["type"] != "answer":
         raise BuildError(f"studio {name}: the default question is refused: {last['message']}")
-    return Painted(name=name, view=render.studio(name), source=source, answer=last,
+    return Painted(name=name, view=render.studio(name), source=source, answer=last, downloads=tuple(taken["files"]),
                    digest=render.digest(last["panel"]), panel=draw(last["panel"], last["charts"], f"studio {name}"))
 
 
@@ -83,7 +85,7 @@ def page(painted: Painted, *, head: str, tail: str, home: str, root: str, source
         completions={table: tuple(view.completions(table)) for table in dict.fromkeys(
             knob.suggestions for knob in every if knob.suggestions)},
         presets=tuple(render.examples(painted.name)), command=answer["command"], python=answer["python"],
-        downloads=tuple(answer["downloads"]), charts=tuple(answer["charts"]), home=home, root=root, source=source,
+        downloads=painted.downloads, charts=tuple(answer["charts"]), home=home, root=root, source=source,
         offline=offline, head=Markup(head), tail=Markup(tail))
     return render.page(shell)
 

@@ -18,7 +18,14 @@ const options = {
   },
 };
 if (mode === "make") options._makeSnapshot = true;
-else if (snapshot) options._loadSnapshot = fs.readFileSync(snapshot);
+else if (snapshot) {
+  const memory = options._loadSnapshot = fs.readFileSync(snapshot), instantiate = WebAssembly.instantiate;
+  WebAssembly.instantiate = async (...given) => { // Pyodide expects a snapshot no larger than its own first memory
+    const made = await instantiate(...given), missing = memory.byteLength - made.instance.exports.memory.buffer.byteLength;
+    if (missing > 0) made.instance.exports.memory.grow(Math.ceil(missing / 65536));
+    return made;
+  };
+}
 
 // Freed memory keeps what was in it, and what nobody will read compresses badly: collect, then overwrite it with zeros by
 // taking all that is free without letting the memory grow. Saves a tenth of the download.

@@ -248,8 +248,8 @@ def test_a_hostile_model_name_in_a_config_stays_text():
     *_, last = render.replies("infersize", render.to_url(view.Query(config=config)), SOURCE)
     assert last["type"] == "answer", last
     assert "script" not in Tags(last["panel"]).tags
-    assert all("<script" not in text or media != "text/html" for media, text in
-               ((file["media"], file["text"]) for file in last["downloads"].values()))
+    *_, taken = render.files("infersize", render.to_url(view.Query(config=config)))
+    assert all("<script" not in file["text"] or file["media"] != "text/html" for file in taken["files"].values())
 
 
 def test_downloads_hold_the_same_figures(pages):
