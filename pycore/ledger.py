@@ -22,6 +22,9 @@ from dataclasses import dataclass, replace
 
 from pycore.units import show, significant
 
+ARITHMETIC = re.compile(r"[×÷/+=^(−]|[a-z0-9)] - ")
+"""What tells a formula from a rule in words ('the longest sequence that the pool holds')."""
+
 BASES = ("definition", "datasheet", "measured", "reported", "derived", "fitted", "assumed", "given")
 """Where a number comes from. definition: true by construction; datasheet: a maker's figure; measured: we measured it;
 reported: others measured it; derived: computed from the rest; fitted: from a fit whose residuals are shipped;
@@ -74,10 +77,12 @@ class Term:
 
     @property
     def substituted(self) -> str:
-        """The formula with its values put in: '2 × 28 × 4 × 128 × 2 × 8,192'."""
+        """The formula with its values put in: '2 × 28 × 4 × 128 × 2 × 8,192'; of a rule in words, its inputs one by one."""
         values = {name: written(value) for name, value in self.inputs}
         if not values:
             return self.formula
+        if not ARITHMETIC.search(self.formula):
+            return ", ".join(f"{name} = {value}" for name, value in values.items())
         pattern = re.compile(r"\b(" + "|".join(sorted(map(re.escape, values), key=len, reverse=True)) + r")\b")
         return pattern.sub(lambda match: values[match.group()], self.formula)
 

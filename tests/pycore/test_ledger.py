@@ -31,6 +31,12 @@ def test_a_term_carries_value_formula_inputs_and_line():
     assert kv_bytes.plain(1, 1, 1, 2, 1) == 4
 
 
+def test_a_rule_in_words_lists_its_inputs():
+    rule = Term(name="most", value=3, unit="sequences", formula="the most sequences of that context that fit",
+                inputs=(("context", 8192), ("replicas", 1)))
+    assert rule.substituted == "context = 8,192, replicas = 1"
+
+
 def test_terms_as_inputs_are_kept_and_walked():
     size = kv_bytes(layers=1, kv_heads=1, head_dim=1, element_bytes=2, tokens=1)
     time = read_time(size=size, bandwidth=4.0)
