@@ -48,6 +48,7 @@ class PreparedMemory:
     count: int
     stages: tuple[StageNumbers, ...]
     widths: overheads.Widths
+    windows: bool  # whether the step's size matters to the reservation: only window layers hold a step beside theirs
     reservations: dict  # (stage index in `stages`, batch tokens) -> Reservation, filled as asked
 
 
@@ -78,7 +79,8 @@ def prepare(model: Model, weights: Format, keys: Format, values: Format, engine:
             stages = [other for other in stages if not numbers.covers(other)] + [numbers]
     wide = overheads.widths(model, tensor, parallel.expert, workspace=weights.id != "mxfp4")
     return PreparedMemory(model=model, engine=profile, keys=keys, values=values, parallel=parallel, tensor=tensor,
-                          count=count, stages=tuple(stages), widths=wide, reservations={})
+                          count=count, stages=tuple(stages), widths=wide, reservations={},
+                          windows=any(group.window for group in model.groups))
 
 
 def prepare_deployment(deployment: Deployment) -> PreparedMemory:
@@ -95,7 +97,7 @@ def settings(deployment: Deployment) -> dict[str, float | int]:
 
 def reservation(prepared: PreparedMemory, position: int, batch: int) -> Reservation:
     """The stage's reservation at that step size, kept for the next question."""
-    key = (position, batch)
+    key = (position, batch if prepared.windows else 0)
     if key not in prepared.reservations:
         prepared.reservations[key] = reserve(
             prepared.model, prepared.engine, prepared.keys, prepared.values, prepared.tensor, prepared.count,
@@ -155,6 +157,13 @@ class Card:
     fraction: float
     used: int
     prompt: int
+    share: float  # the engine's fraction at its own step size
+
+
+def fraction_of(prepared: PreparedMemory, asked: Card, batch: int) -> float:
+    """The memory fraction, which SGLang derives from the step's size."""
+    return default_fraction(prepared.engine, asked.usable, asked.visible, asked.outside, asked.used, prepared.tensor,
+                            prepared.count, asked.fraction, batch)
 
 
 def card(prepared: PreparedMemory, accelerator: Accelerator, context: int, fraction: float = 0.0, batched: int = 0,
@@ -163,15 +172,16 @@ def card(prepared: PreparedMemory, accelerator: Accelerator, context: int, fract
     usable, visible = card_bytes(accelerator)
     inside, outside = framework_bytes(prepared, accelerator)
     step = tokens_a_step(prepared.engine, visible, accelerator.id, batched)
-    return Card(usable, visible, inside, outside, step, context, fraction, used, prompt)
+    share = default_fraction(prepared.engine, usable, visible, outside, used, prepared.tensor, prepared.count, fraction,
+                             step)
+    return Card(usable, visible, inside, outside, step, context, fraction, used, prompt, share)
 
 
 def sizes(prepared: PreparedMemory, asked: Card, own: int) -> tuple[bool, int, int, int, int]:
     """(fits, total, budget, weights, KV) of the fullest stage with `own` sequences on a replica."""
-    profile = prepared.engine
-    batch = max(asked.step, own) if asked.step else asked.prompt * own
-    share = default_fraction(profile, asked.usable, asked.visible, asked.outside, asked.used, prepared.tensor,
-                             prepared.count, asked.fraction, batch)
+    profile, step = prepared.engine, asked.step
+    batch = (step if step > own else own) if step else asked.prompt * own
+    share = asked.share if batch == step else fraction_of(prepared, asked, batch)
     worst = (False, 1, 0, 0, 0)
     for position, numbers in enumerate(prepared.stages):
         active = activations(prepared, batch, own if numbers.last else 0)
@@ -193,23 +203,28 @@ def memory(prepared: PreparedMemory, accelerator: Accelerator, context: int, seq
     return QuickMemory(fit, total, most(prepared, asked) * replicas, budget, asked.usable, held, kv)
 
 
-def room(prepared: PreparedMemory, asked: Card, own: int) -> int:
-    """How many sequences the budget would hold if logits and graphs stayed as they are with `own`."""
-    _, total, budget, _, kv = sizes(prepared, asked, own)
-    return max(0, budget - total + kv) // max(1, kv // own) if kv else MOST
-
-
 def most(prepared: PreparedMemory, asked: Card) -> int:
     """The most sequences on a replica, their own logits and graphs counted; 0 where not even one fits.
 
-    Each sequence costs more than its cache, so `room` at one sequence is an upper bound, and `room` there a lower one.
+    What is over the budget grows with the sequences, nearly in a line: a secant from one sequence, then a bracket.
     """
-    if not sizes(prepared, asked, 1)[0]:
+    fit, total, budget, _, kv = sizes(prepared, asked, 1)
+    if not fit:
         return 0
-    high = min(MOST, max(1, room(prepared, asked, 1))) + 1
-    low = min(max(1, room(prepared, asked, high)), high - 1)
-    if not sizes(prepared, asked, low)[0]:
-        low, high = 1, low
+    spare, low = budget - total, 1
+    guess = 1 + spare // kv if kv else MOST
+    for _ in range(2):
+        if not 1 < guess < MOST:
+            break
+        fit, total, budget, _, _ = sizes(prepared, asked, guess)
+        low = max(low, guess) if fit else low
+        better = 1 + spare * (guess - 1) // max(1, total - budget + spare)
+        if better == guess:
+            break
+        guess = better
+    high, step = low + 1, 1
+    while high <= MOST and sizes(prepared, asked, high)[0]:
+        low, high, step = high, high + step, 2 * step
     while low + 1 < high:
         middle = (low + high) // 2
         low, high = (middle, high) if sizes(prepared, asked, middle)[0] else (low, middle)

@@ -1,7 +1,8 @@
 """Which reported figures are compared with, and what each is a report of. Judgement, kept apart from the arithmetic.
 
 `model` is a catalogue id; `shape` names a fixture of tests/pycore/vram/memory_shapes.py where the catalogue lacks the
-model, or where the engine treats it otherwise (DeepSeek without its latent cache). `as_full`: all layers keep all tokens.
+model, or where the engine treats it otherwise (DeepSeek without its latent cache). `as_full`: all layers keep all
+tokens.
 """
 
 LLAMA8, QWEN30, QWEN235, QWEN32 = (

@@ -91,6 +91,15 @@ def test_int8_carries_a_scale_a_head():
     assert token_bytes(group, eight, eight) == 8 * 128 * 2 + 8 * 4 * 2
 
 
+@pytest.mark.parametrize(
+    ("name", "gib"), [("gemma-3-27b", 10.41), ("deepseek-v3", 8.58), ("gpt-oss-20b", 3.00)]
+)
+def test_minimum_at_131k(name, gib):
+    """One sequence of 131,072 tokens: 10.4, 8.6 and 3.0 GiB."""
+    half = catalog.kv_format("auto")
+    assert round(minimum(catalog.model(name), half, half, 131_072, 1).value / GIB, 2) == gib
+
+
 def test_per_token_says_what_one_more_token_costs():
     model, half = catalog.model("gemma-3-27b"), catalog.kv_format("auto")
     assert per_token(model, half, half).value == 507_904
