@@ -50,6 +50,11 @@ class Names:
         return {key: tuple(dict.fromkeys(atoms(form, self.noise) for form in forms))
                 for key, forms in self.forms.items()}
 
+    def exact(self, text: str) -> tuple[str, ...]:
+        """The ids that are spelt so, decoration aside."""
+        wanted = atoms(text, self.noise)
+        return tuple(key for key, names in self.cut.items() if wanted in names)
+
     def candidates(self, text: str) -> tuple[str, ...]:
         """The ids that the text can mean: one where it is clear, several where not, none where nothing fits."""
         wanted = atoms(text, self.noise)

@@ -15,6 +15,7 @@ from pycore.layout import automatic
 from pycore.nouns import Accelerator, Deployment, Format, Parallel
 from pycore.roofline.load import Pace, pace
 from pycore.roofline.speed import question
+from pycore.roofline.step import step_seconds
 from pycore.vram import quick
 from pycore.vram.engines import ENGINES, Engine
 
@@ -26,7 +27,7 @@ class MatrixRow:
     """One way to serve the question's load. Speeds and price are None where it does not fit or a fact is missing.
 
     `changes` are the Query fields that ask for this row; `reason` says in words why a row has no speed; `pace` is the
-    speed model's own answer.
+    speed model's own answer, `decode_s` a step in which the whole load decodes.
     """
 
     accelerator_id: str
@@ -46,6 +47,7 @@ class MatrixRow:
     usd_per_million: float | None
     changes: dict[str, object]
     pace: Pace | None = None
+    decode_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,16 +74,17 @@ def rows(deployment: Deployment, formats: Iterable[Format], *, accelerators: Ite
     columns = [column for weights in formats for count in counts if (column := lay_out(deployment, weights, count))]
     for accelerator in catalog.accelerators() if accelerators is None else accelerators:
         own = accelerator.id == deployment.accelerator.id
-        price = usd_per_gpu_hour if own and usd_per_gpu_hour else hourly_price(accelerator.id)
         for column in columns:
             found = row(deployment, accelerator, column)
+            given = usd_per_gpu_hour if own else 0.0
+            price = given or hourly_price(accelerator.id, found.count)
             yield found if price is None else priced(found, deployment, price, utilisation, cached_share)
 
 
-@functools.lru_cache(maxsize=256)
-def hourly_price(accelerator_id: str) -> float | None:
-    """The price that `cost` would take for one device, in USD per hour; None where the catalogue has none."""
-    chosen = choose(catalog.cloud_prices(accelerator_id), 1)
+@functools.lru_cache(maxsize=1024)
+def hourly_price(accelerator_id: str, devices: int) -> float | None:
+    """The price of one of so many devices that `cost` would take, in USD per hour; None where the catalogue has none."""
+    chosen = choose(catalog.cloud_prices(accelerator_id), devices)
     return None if chosen is None else chosen.usd_per_gpu_hour
 
 
@@ -121,7 +124,7 @@ def row(deployment: Deployment, accelerator: Accelerator, column: Column) -> Mat
     """One accelerator asked one column, without its price."""
     size = quick.memory(column.memory, accelerator, deployment.context, deployment.sequences, deployment.memory_fraction,
                         deployment.max_batched_tokens, deployment.used_bytes, deployment.prompt)
-    found, reason = (None, "does not fit") if not size.fits else speed_of(deployment, accelerator, column)
+    found, decode, reason = (None, 0.0, "does not fit") if not size.fits else speed_of(deployment, accelerator, column)
     total = found and found.requests_per_s * deployment.output
     return MatrixRow(
         accelerator_id=accelerator.id, accelerator_name=accelerator.name, count=column.parallel.devices,
@@ -129,18 +132,19 @@ def row(deployment: Deployment, accelerator: Accelerator, column: Column) -> Mat
         total_bytes=size.total_bytes, usable_bytes=size.usable_bytes, max_sequences=size.max_sequences,
         tpot_s=found and found.tpot, tokens_per_s_user=found and 1.0 / found.tpot, tokens_per_s_total=total,
         tokens_per_s_per_gpu=total and total / column.parallel.devices, usd_per_million=None,
-        changes={"gpu": accelerator.id} | column.changes, pace=found)
+        changes={"gpu": accelerator.id} | column.changes, pace=found, decode_s=decode)
 
 
-def speed_of(deployment: Deployment, accelerator: Accelerator, column: Column) -> tuple[Pace | None, str]:
-    """The pace of a row that fits, or why it is not known."""
+def speed_of(deployment: Deployment, accelerator: Accelerator, column: Column) -> tuple[Pace | None, float, str]:
+    """(pace of a row that fits, seconds of a step in which the whole load decodes, why they are not known)."""
     asked = replace(deployment, accelerator=accelerator, weights=column.weights, keys=column.keys, values=column.values,
                     parallel=column.parallel, engine=column.engine)
     try:
         view = question(asked)
     except NotKnown as unknown:
-        return None, str(unknown)
-    return pace(view.step, view.load), ""
+        return None, 0.0, str(unknown)
+    load = view.load
+    return pace(view.step, load), step_seconds(view.step, load.together, load.together * load.context), ""
 
 
 def priced(found: MatrixRow, deployment: Deployment, price: float, utilisation: float, cached_share: float) -> MatrixRow:
@@ -148,7 +152,7 @@ def priced(found: MatrixRow, deployment: Deployment, price: float, utilisation: 
     if found.pace is None:
         return found
     rate, prompt, output = found.pace.requests_per_s, deployment.prompt, deployment.output
-    share = tokens.prompt_share.plain(tokens.decode_seconds.plain(output, found.pace.decode, deployment.sequences), rate)
+    share = tokens.prompt_share.plain(tokens.decode_seconds.plain(output, found.decode_s, deployment.sequences), rate)
     request_s = tokens.request_seconds.plain(tokens.prompt_seconds.plain(share, rate), cached_share,
                                              tokens.answer_seconds.plain(share, rate))
     second = tokens.busy_second.plain(tokens.machine_hour.plain(price, found.count), utilisation)
