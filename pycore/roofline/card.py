@@ -13,8 +13,9 @@ from pycore.nouns import Accelerator, Format
 from pycore.roofline.efficiency import Fit, arithmetic, choose, host_floor, rate, streamed
 
 ACTIVATION_BYTES = {"fp8": 1.0, "fp8-block": 1.0, "int8": 1.0, "fp4": 0.5625, "fp8-fp4": 1.0}  # else 16-bit
-IDEAL = Fit(operation="ideal", generation="", compute="", engine="", launch_s=0.0, bandwidth_share=1.0, compute_share=1.0,
-            blend=0.0, extra=0.0, rows=0, median_error_pct=0.0, p90_error_pct=0.0, low=1.0, high=1.0, cards=(),
+IDEAL = Fit(operation="ideal", generation="", compute="", engine="", launch_s=0.0, bandwidth_share=1.0,
+            compute_share=1.0, blend=0.0,
+            extra=0.0, rows=0, median_error_pct=0.0, p90_error_pct=0.0, low=1.0, high=1.0, cards=(),
             source="definition")
 
 
@@ -60,8 +61,8 @@ def kernel(fit: Fit, accelerator: Accelerator, engine: str, compute: str) -> Ker
     """A fit on a card."""
     told = fit.engine == "llama.cpp" and fit.extra and accelerator.fp32_flops
     return Kernel(read=accelerator.bandwidth_bytes_per_s * fit.bandwidth_share,
-                  work=known_rate(accelerator, compute, engine) * fit.compute_share, blend=fit.blend, launch=fit.launch_s,
-                  extra=fit.extra, activation=ACTIVATION_BYTES.get(compute, 2.0),
+                  work=known_rate(accelerator, compute, engine) * fit.compute_share, blend=fit.blend,
+                  launch=fit.launch_s, extra=fit.extra, activation=ACTIVATION_BYTES.get(compute, 2.0),
                   unpack=accelerator.fp32_flops * fit.extra if told else 0.0)
 
 

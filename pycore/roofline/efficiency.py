@@ -17,7 +17,8 @@ CAPABILITIES = {"7.0": "volta", "7.5": "turing", "8.0": "ampere-data", "8.6": "a
                 "10.0": "blackwell-data", "10.3": "blackwell-ultra", "12.0": "blackwell", "12.1": "blackwell",
                 "6.1": "pascal"}
 NEAREST = {  # generations without a table of their own -> the one whose memory and matrix units are most alike
-    "ada-geforce": "ada", "ampere-geforce": "ada-geforce", "volta": "ampere-data", "turing": "ampere", "pascal": "ampere", "ampere": "ampere-data",
+    "ada-geforce": "ada", "ampere-geforce": "ada-geforce", "volta": "ampere-data", "turing": "ampere",
+    "pascal": "ampere", "ampere": "ampere-data",
     "CDNA2": "ampere-data", "CDNA3": "hopper", "CDNA4": "hopper", "RDNA3": "ada", "RDNA3.5": "ada", "RDNA4": "ada",
     "Xe-HPG": "xe2", "Gaudi2": "ampere-data", "Gaudi3": "hopper", "TPU v4": "ampere-data", "TPU v5e": "hopper",
     "TPU v5p": "hopper", "TPU v6e": "hopper",
@@ -59,7 +60,8 @@ def fits() -> dict[tuple[str, str, str, str], Fit]:
     for row in facts.table("efficiency"):
         key = (row["operation"], row["generation"], row["compute"], row["engine"])
         numbers = {name: facts.number(row[name]) or 0.0 for name in
-                   ("bandwidth_share", "compute_share", "blend", "extra", "median_error_pct", "p90_error_pct", "low", "high")}
+                   ("bandwidth_share", "compute_share", "blend", "extra", "median_error_pct", "p90_error_pct", "low",
+                    "high")}
         numbers |= {"low": min(1.0, numbers["low"]), "high": max(1.0, numbers["high"])}  # the value is inside its range
         found[key] = Fit(operation=key[0], generation=key[1], compute=key[2], engine=key[3], rows=int(row["rows"]),
                          launch_s=float(row["launch_us"]) * 1e-6, cards=tuple(row["cards"].split()),
@@ -106,7 +108,8 @@ def choose(operation: str, accelerator: Accelerator, compute: str, engine: str) 
     chain = lineage(accelerator)
     for name in chain:
         for kind in substitutes(compute):
-            for maker in dict.fromkeys((wanted, "any", *OTHERS[:0 if kind in WEIGHT_ONLY and operation == "product" else 3])):
+            alone = kind in WEIGHT_ONLY and operation == "product"
+            for maker in dict.fromkeys((wanted, "any", *(() if alone else OTHERS))):
                 fit = fits().get((operation, name, kind, maker))
                 if fit and usable(fit):
                     return fit if name == chain[0] else borrowed(fit)
@@ -146,7 +149,8 @@ def stream(operation: str, accelerator: Accelerator, compute: str) -> Fit:
     for kind in kinds:
         fit = fits().get(("stream", stream_class(accelerator), kind, "llama.cpp"))
         if fit:
-            among = generation(accelerator) in {generation(card) for card in facts.accelerators() if card.id in fit.cards}
+            among = generation(accelerator) in {generation(card) for card in facts.accelerators()
+                                                if card.id in fit.cards}
             extra = {"product": fit.extra, "experts": fit.extra}.get(operation, 0.0)
             share = 1.0 if operation == "elementwise" else fit.bandwidth_share
             return dataclasses.replace(fit, operation=operation, calibrated=among, extra=extra, bandwidth_share=share)

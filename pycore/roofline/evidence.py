@@ -59,10 +59,11 @@ def spread(quantity: str, engine: str, accelerator: Accelerator, calibrated: boo
     """The evidence whose quantiles make the range of a quantity: of this engine on this generation, else of this
     engine on all of them; for an uncalibrated card, of predictions made with another generation's fits."""
     name = "llama.cpp" if streamed(accelerator, engine) else FAMILY.get(engine, engine)
-    own = "borrowed" if not calibrated else stream_class(accelerator) if name == "llama.cpp" else generation(accelerator)
+    pool = "all" if calibrated else "borrowed"
+    own = stream_class(accelerator) if name == "llama.cpp" else generation(accelerator)
+    own = own if calibrated else pool
     table = {(row.quantity, row.engine, row.generation): row for row in evidence()}
-    for key in ((quantity, name, own), (quantity, name, "borrowed" if not calibrated else "all"), (quantity, "all", own),
-                (quantity, "all", "borrowed" if not calibrated else "all")):
+    for key in ((quantity, name, own), (quantity, name, pool), (quantity, "all", own), (quantity, "all", pool)):
         if key in table:
             return table[key]
     raise LookupError(f"speed_evidence.csv lacks a row for {quantity}")

@@ -41,8 +41,7 @@ def link(accelerator: Accelerator, devices: int) -> Link:
     """The link among `devices` cards. Raises NotKnown beyond one machine, and for devices that cannot be joined."""
     most = RACKS.get(accelerator.id, 256 if accelerator.vendor == "Google" else NODE)
     if devices > most:
-        raise NotKnown(f"{devices} x {accelerator.name} span several machines, whose network the catalogue does not hold",
-                       "tp")
+        raise NotKnown(f"{devices} x {accelerator.name} span several machines; the catalogue has no network", "tp")
     kind, bandwidth = joined_by(accelerator, devices)
     count = next((count for count in MEASURED_COUNTS if count >= devices), MEASURED_COUNTS[-1])
     return Link(kind=kind, devices=devices, bandwidth=bandwidth, fit=fitted(accelerator, kind, count))

@@ -102,9 +102,9 @@ def riding(step: Step, load: Requests) -> Pace:
         ttft = max(load.sequences / (decoding * load.batches) * output * tpot - output * tpot, own)
         rate = load.sequences / (ttft + output * tpot)
         return Pace(decode, mixed, 1.0, tpot, alone, ttft, max(ttft, burst), rate)
-    busy = min(1.0, due / (chunk * alike))
-    ttft = min(decode / 2 + waiting(busy, own, load.sequences) + own, max(burst, own))
-    carrying = min(1.0, max(0.0, busy - ttft / mixed / output))
+    queued = waiting(due / room, own * min(1.0, prompt / room), load.sequences)  # short prompts share a step's room
+    ttft = min(decode / 2 + queued + own, max(burst, own))
+    carrying = min(1.0, max(0.0, due / (chunk * alike) - ttft / mixed / output))
     tpot = token_seconds(decode, mixed, carrying)
     return Pace(decode, mixed, carrying, tpot, alone, ttft, max(burst, ttft), load.sequences / (ttft + output * tpot))
 
@@ -118,7 +118,8 @@ def apart(step: Step, load: Requests) -> Pace:
     ttft = min(decode / 2 + waiting(busy, alone, load.sequences) + alone, max(burst, alone))
     carrying = max(0.0, load.together - ttft / alone) / load.output
     tpot = decode + carrying * alone
-    return Pace(decode, alone, carrying, tpot, alone, ttft, max(burst, ttft), load.sequences / (ttft + load.output * tpot))
+    rate = load.sequences / (ttft + load.output * tpot)
+    return Pace(decode, alone, carrying, tpot, alone, ttft, max(burst, ttft), rate)
 
 
 def static(step: Step, load: Requests) -> Pace:

@@ -16,7 +16,8 @@ def decode_terms(asked: Question, parts: Parts) -> tuple[Term, ...]:
                       flop=account.decode_flop(asked.work, together, context), prompt=False)
 
 
-def part_terms(asked: Question, parts: Parts, *, tokens: int, cached: int, flop: float, prompt: bool) -> tuple[Term, ...]:
+def part_terms(asked: Question, parts: Parts, *, tokens: int, cached: int, flop: float,
+               prompt: bool) -> tuple[Term, ...]:
     """Parts of a step as terms; shares are those that the whole step reaches."""
     card, engine = asked.deployment.accelerator, asked.deployment.engine
     bandwidth = fact("Memory bandwidth", card.bandwidth_bytes_per_s, "B/s", basis="datasheet", source=card.source)
@@ -26,8 +27,8 @@ def part_terms(asked: Question, parts: Parts, *, tokens: int, cached: int, flop:
     read = account.weight_bytes(asked.work, tokens)
     cache = account.cache_bytes(asked.work, 1 if prompt else tokens, cached) if parts.cache else 0.0
     launches = asked.work.elementwise + sum(item.count for item in asked.work.products)
-    return (terms.weights_read(weight_bytes=read, bandwidth=bandwidth, share=reached(read, bandwidth.value, parts.weights),
-                               low=product.low, high=product.high),
+    return (terms.weights_read(weight_bytes=read, bandwidth=bandwidth,
+                               share=reached(read, bandwidth.value, parts.weights), low=product.low, high=product.high),
             terms.cache_read(cache_bytes=cache, bandwidth=bandwidth, share=reached(cache, bandwidth.value, parts.cache),
                              low=attention.low, high=attention.high),
             compute_term(asked, product, flop, parts.compute),
@@ -42,8 +43,8 @@ def compute_term(asked: Question, product: Fit, flop: float, seconds: float) -> 
         return terms.compute_beyond(flop=0.0, rate=1.0, share=1.0, hidden=0.0, low=1.0, high=1.0)
     peak = rate(card, compute_of(asked.deployment), engine)
     share = min(product.compute_share, flop / peak / seconds)
-    return terms.compute_beyond(flop=flop, rate=peak, share=share, hidden=flop / (peak * share) - seconds, low=product.low,
-                                high=product.high)
+    return terms.compute_beyond(flop=flop, rate=peak, share=share, hidden=flop / (peak * share) - seconds,
+                                low=product.low, high=product.high)
 
 
 def communication_term(asked: Question, seconds: float) -> Term:
@@ -67,8 +68,9 @@ def reached(moved: float, bandwidth: float, seconds: float) -> float:
 
 def largest(parts: tuple[Term, ...]) -> str:
     """What bounds a step, in words: its largest part."""
-    words = {"Weights read": "reading weights", "KV cache read": "reading the KV cache", "Communication": "communication",
-             "Compute beyond reading": "compute", "Launches and small kernels": "launches and small kernels"}
+    words = {"Weights read": "reading weights", "KV cache read": "reading the KV cache",
+             "Communication": "communication", "Compute beyond reading": "compute",
+             "Launches and small kernels": "launches and small kernels"}
     top = max(parts, key=lambda part: part.value)
     if top.name == "Compute beyond reading" or parts[2].value > parts[0].value:
         return "compute"

@@ -28,11 +28,13 @@ def question(deployment: Deployment, sequences: int = 0, ideal: bool = False) ->
     micro-batch after the other (llama.cpp, transformers); the others keep every pipeline stage busy."""
     profile = engines.engine(deployment.engine)
     tensor, stages = engines.spread(profile, deployment.parallel)
-    parallel = Parallel(tensor=tensor, pipeline=stages, data=deployment.parallel.data, expert=deployment.parallel.expert)
+    parallel = Parallel(tensor=tensor, pipeline=stages, data=deployment.parallel.data,
+                        expert=deployment.parallel.expert)
     step = prepare(deployment.model, deployment.weights, deployment.keys, deployment.values, parallel,
                    deployment.accelerator, deployment.engine, ideal)
     share = -(-sequences // deployment.parallel.data) if sequences else deployment.sequences_per_replica
-    load = Requests(sequences=share, prompt=deployment.prompt, output=deployment.output, budget=tokens_a_step(deployment),
+    load = Requests(sequences=share, prompt=deployment.prompt, output=deployment.output,
+                    budget=tokens_a_step(deployment),
                     style=STYLES[deployment.engine],
                     batches=min(share, stages) if profile.split == "tensor" else 1)
     return Question(deployment=deployment, step=step, load=load, parallel=parallel,

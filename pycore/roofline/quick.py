@@ -42,7 +42,8 @@ def prepare(model: Model, weights: Format, keys: Format, values: Format, paralle
 def requests_of(prepared: PreparedSpeed, sequences: int, prompt: int, output: int) -> Requests:
     """The load of one replica; `sequences` over all replicas."""
     share = -(-sequences // prepared.data)
-    return Requests(sequences=share, prompt=prompt, output=output, budget=prepared.budget or prompt, style=prepared.style,
+    return Requests(sequences=share, prompt=prompt, output=output, budget=prepared.budget or prompt,
+                    style=prepared.style,
                     batches=min(share, prepared.stages))
 
 

@@ -108,9 +108,10 @@ def prompt_terms(asked: Question, found: Pace) -> dict[str, object]:
     """What concerns prompts; all of it None where the card's dense rate is not known."""
     deployment, load = asked.deployment, asked.load
     if found.alone is None:
-        return {"prefill_s": None, "ttft_s": None, "mfu_prefill": None, "prefill_parts": (), "bound_prefill": "not known",
-                "unknown": (f"no source gives {deployment.accelerator.name} a dense rate, so reading prompts cannot be timed"
-                            " and the pace is that of decoding alone",)}
+        why = (f"no source gives {deployment.accelerator.name} a dense rate, so reading prompts cannot be timed and the"
+               " pace is that of decoding alone")
+        return {"prefill_s": None, "ttft_s": None, "mfu_prefill": None, "prefill_parts": (),
+                "bound_prefill": "not known", "unknown": (why,)}
     before = (load.prompt - load.chunk) // 2
     chunk = step_parts(asked.step, 0, 0, ((load.chunk, before, 1),), 1)
     parts = part_terms(asked, chunk, tokens=load.chunk, cached=before,
@@ -133,7 +134,8 @@ def prompt_range(asked: Question, parts: tuple[Term, ...], seconds: float) -> tu
     if streamed(card, engine):
         evidence = spread("prompt", engine, card, asked.step.calibrated)
         return evidence.low, evidence.high
-    ends = [(part.value if part.low is None else part.low, part.value if part.high is None else part.high) for part in parts]
+    ends = [(part.value if part.low is None else part.low, part.value if part.high is None else part.high)
+            for part in parts]
     low, high = (add(end[side] for end in ends) / seconds for side in (0, 1))
     if asked.step.calibrated:
         return low, high
@@ -178,8 +180,9 @@ def calibration(asked: Question, evidence: Evidence) -> str:
     card, engine = asked.deployment.accelerator, asked.deployment.engine
     fit = choose("product", card, compute_of(asked.deployment), engine)
     what = "llama.cpp reports" if streamed(card, engine) else "kernels"
-    return (f"{borrowings(asked)}products fitted on {fit.rows} {what} ({fit.compute}, {fit.engine}, {fit.generation}; median"
-            f" error {fit.median_error_pct:g} %, 90 % within {fit.p90_error_pct:g} %); range from {evidence.text}")
+    return (f"{borrowings(asked)}products fitted on {fit.rows} {what} ({fit.compute}, {fit.engine}, {fit.generation};"
+            f" median error {fit.median_error_pct:g} %, 90 % within {fit.p90_error_pct:g} %);"
+            f" range from {evidence.text}")
 
 
 def borrowings(asked: Question) -> str:
@@ -191,7 +194,8 @@ def borrowings(asked: Question) -> str:
     if asked.work.experts:
         wanted["experts"] = arithmetic(asked.deployment.weights, card, "experts")
     words = {"product": "products", "decode": "decoding attention", "prefill": "prompt attention", "experts": "experts"}
-    found = {operation: choose(operation, card, compute, asked.deployment.engine) for operation, compute in wanted.items()}
+    found = {operation: choose(operation, card, compute, asked.deployment.engine)
+             for operation, compute in wanted.items()}
     borrowed = [f"{words[name]} from {fit.generation}" for name, fit in found.items() if not fit.calibrated]
     return f"uncalibrated ({card.name}'s own generation was not measured): {', '.join(borrowed)}; "
 

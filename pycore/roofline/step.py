@@ -119,7 +119,8 @@ def prompt_pairs(tokens: int, before: int, window: int | None) -> int:
     return growing * before + growing * (growing + 1) // 2 + (tokens - growing) * window
 
 
-def step_parts(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, int, float], ...] = (), ended: float = 0) -> Parts:
+def step_parts(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, int, float], ...] = (),
+               ended: float = 0) -> Parts:
     """Seconds of one step by cause.
 
     `decoding` sequences get one token each and hold `cached` tokens together (windows cut each one at the mean
@@ -184,7 +185,8 @@ def communication(step: Step, tokens: float) -> float:
     return seconds
 
 
-def step_seconds(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, int, float], ...] = (), ended: float = 0) -> float:
+def step_seconds(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, int, float], ...] = (),
+                 ended: float = 0) -> float:
     """Seconds of one step; arguments as in `step_parts`."""
     return sum_parts(step_parts(step, decoding, cached, chunks, ended))
 

@@ -26,7 +26,8 @@ def cache_read(cache_bytes: float, bandwidth: float, share: float, low: float, h
     return Range(seconds, seconds * low, seconds * high)
 
 
-@term("Compute beyond reading", "s", basis="fitted", source="data/catalog/efficiency.csv, operations product, experts, prefill")
+@term("Compute beyond reading", "s", basis="fitted",
+      source="data/catalog/efficiency.csv, operations product, experts, prefill")
 def compute_beyond(flop: float, rate: float, share: float, hidden: float, low: float, high: float) -> Range:
     """flop / (rate × share) − hidden
 
@@ -47,7 +48,8 @@ def communicated(messages: int, message_seconds: float, low: float, high: float)
     return Range(seconds, seconds * low, seconds * high)
 
 
-@term("Launches and small kernels", "s", basis="fitted", source="data/catalog/efficiency.csv, launch_us of every operation")
+@term("Launches and small kernels", "s", basis="fitted",
+      source="data/catalog/efficiency.csv, launch_us of every operation")
 def launched(kernels: int, seconds_each: float) -> float:
     """kernels × seconds_each
 

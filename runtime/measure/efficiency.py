@@ -37,10 +37,10 @@ MICRO, NANO = 1e-6, 1e-9
 
 # dtype in the tables -> (compute kind, weight bytes, activation bytes, dense rate used)
 PRODUCTS = {
-    "bfloat16": ("bf16", 2, 2, "bf16"), "fp8": ("fp8", 1, 1, "fp8"), "fp8_block": ("fp8-block", 1 + 4 / 16384, 1, "fp8"),
-    "nvfp4": ("fp4", 0.5625, 0.5625, "fp4"), "int8_wo": ("w8a16", 1, 2, "bf16"), "int4_wo": ("w4a16", 0.53125, 2, "bf16"),
-    "sq": ("int8", 1, 1, "int8"), "w4a16_mxfp4": ("w4a16", 0.53125, 2, "bf16"),
-    "w4a8_mxfp4_mxfp8": ("fp8-fp4", 0.53125, 1, "fp8"),
+    "bfloat16": ("bf16", 2, 2, "bf16"), "fp8": ("fp8", 1, 1, "fp8"),
+    "fp8_block": ("fp8-block", 1 + 4 / 16384, 1, "fp8"), "nvfp4": ("fp4", 0.5625, 0.5625, "fp4"),
+    "int8_wo": ("w8a16", 1, 2, "bf16"), "int4_wo": ("w4a16", 0.53125, 2, "bf16"), "sq": ("int8", 1, 1, "int8"),
+    "w4a16_mxfp4": ("w4a16", 0.53125, 2, "bf16"), "w4a8_mxfp4_mxfp8": ("fp8-fp4", 0.53125, 1, "fp8"),
 }
 SHARES = (0.02, 1.5)
 
@@ -63,7 +63,8 @@ class Row:
     extra: float | None = None
 
     def cells(self) -> dict[str, object]:
-        found = {name: getattr(self, name) for name in COLUMNS[:9]} | {"cards": " ".join(self.systems), "source": self.source}
+        found = {name: getattr(self, name) for name in COLUMNS[:9]} | {"cards": " ".join(self.systems),
+                                                                       "source": self.source}
         return found | {name: getattr(self.residuals, name) for name in COLUMNS[9:14]}
 
 
@@ -88,7 +89,8 @@ def systems(found: list[dict[str, str]]) -> tuple[str, ...]:
 def products(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
     """Matrix products, from gemm.csv. Left out: vLLM's fp8_block table, whose 60 to 400 us at every size is a start-up
     cost of that benchmark (served MiniMax-M2.5 on B200 takes 14 ms a step for 124 such products)."""
-    found = [row for row in rows(facts / "kernels/gemm.csv.gz") if (row["framework"], row["dtype"]) != ("vllm", "fp8_block")]
+    found = [row for row in rows(facts / "kernels/gemm.csv.gz") if (row["framework"], row["dtype"]) != ("vllm",
+                                                                                                        "fp8_block")]
     for (generation, engine, dtype), part in by_generation(found, "framework", "dtype"):
         compute, weight, activation, rate = PRODUCTS[dtype]
         yield product_row(part, table, generation, compute, engine, (weight, activation, rate), AIC)
@@ -111,7 +113,8 @@ def product_row(part: list[dict[str, str]], table: dict[str, Card], generation: 
     starts = [(launch, 0.8, 0.7, blend) for launch in (1, 6) for blend in (0.03, 0.5)]
     p, rest = fit(times, measured * 1e-3, starts, [(0.05, 60), SHARES, SHARES, (0.001, 1)])
     return Row(operation="product", generation=generation, compute=compute, engine=engine, launch_us=p[0],
-               bandwidth_share=p[1], compute_share=p[2], blend=p[3], residuals=rest, systems=systems(part), source=source)
+               bandwidth_share=p[1], compute_share=p[2], blend=p[3], residuals=rest, systems=systems(part),
+               source=source)
 
 
 def vidur_products(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
@@ -144,7 +147,8 @@ def experts(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
         bandwidth = figures(part, table, lambda card: card.bandwidth)
         read = numpy.minimum(count, m * topk) * 3 * hidden * inter / tp * weight / bandwidth
         moved = m * topk * hidden * 2 / bandwidth
-        work = 2 * m * topk * 3 * hidden * inter / tp / figures(part, table, lambda card: card.rate(rate) or card.bf16)
+        rates = figures(part, table, lambda card, rate=rate: card.rate(rate) or card.bf16)
+        work = 2 * m * topk * 3 * hidden * inter / tp / rates
 
         def times(p: list[float], read=read, moved=moved, work=work) -> object:
             return p[0] * MICRO + (read + p[3] * moved) / p[1] + work / p[2]
@@ -152,7 +156,8 @@ def experts(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
         starts = [(15, 0.8, 0.4, passes) for passes in (0.5, 3)]
         p, rest = fit(times, column(part, "latency_ms") * 1e-3, starts, [(1, 100), SHARES, SHARES, (0.01, 20)])
         yield Row(operation="experts", generation=generation, compute=compute, engine=engine, launch_us=p[0],
-                  bandwidth_share=p[1], compute_share=p[2], extra=p[3], residuals=rest, systems=systems(part), source=AIC)
+                  bandwidth_share=p[1], compute_share=p[2], extra=p[3], residuals=rest, systems=systems(part),
+                  source=AIC)
 
 
 def decode(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
@@ -178,7 +183,8 @@ def decode_row(part: list[dict[str, str]], table: dict[str, Card], generation: s
     def times(p: list[float]) -> object:
         return p[0] * MICRO + p[2] * NANO * heads + read / p[1]
 
-    p, rest = fit(times, column(part, "latency_ms") * 1e-3, [(10, 0.8, 3), (10, 0.8, 20)], [(1, 200), SHARES, (0.01, 200)])
+    p, rest = fit(times, column(part, "latency_ms") * 1e-3, [(10, 0.8, 3), (10, 0.8, 20)], [(1, 200), SHARES, (0.01,
+                                                                                                               200)])
     return Row(operation="decode", generation=generation, compute=f"kv{8 * element}", engine=engine, launch_us=p[0],
                bandwidth_share=p[1], extra=p[2], residuals=rest, systems=systems(part), source=source)
 
@@ -222,20 +228,24 @@ def allreduce(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
             return p[0] * MICRO + numpy.minimum((n - 1) * message / p[1], two_shots)
 
         starts = [(5, share, share, 5) for share in (0.03, 0.2, 0.4)]
-        p, rest = fit(times, column(part, "latency_ms") * 1e-3, starts, [(1, 100), (0.005, 1.2), (0.005, 1.2), (0.1, 500)])
+        p, rest = fit(times, column(part, "latency_ms") * 1e-3, starts, [(1, 100), (0.005, 1.2), (0.005, 1.2), (0.1,
+                                                                                                                500)])
         yield Row(operation="allreduce", generation=generation, compute=count, engine="any", launch_us=p[0],
-                  bandwidth_share=p[1], compute_share=p[2], extra=p[3], residuals=rest, systems=systems(part), source=AIC)
+                  bandwidth_share=p[1], compute_share=p[2], extra=p[3], residuals=rest, systems=systems(part),
+                  source=AIC)
 
 
 def profiled(facts: Path, name: str, system: str = "RTX4090") -> list[dict[str, str]]:
     """Rows of one of LLMServingSim's tables of Llama-3.1-8B (32 heads, 8 KV heads, head size 128) under vLLM."""
-    return [row | {"system": system} for row in rows(facts / f"kernels/llmservingsim_{system}_Llama-3.1-8B_{name}.csv.gz")]
+    return [row | {"system": system}
+            for row in rows(facts / f"kernels/llmservingsim_{system}_Llama-3.1-8B_{name}.csv.gz")]
 
 
 def geforce(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
     """GeForce Ada, whose matrix units run at half the professional cards' rate and so reach more of it. The same
     authors' profile of the RTX PRO 6000 is left for testing."""
-    shapes = {"qkv_proj": (6144, 4096), "o_proj": (4096, 4096), "gate_up_proj": (28672, 4096), "down_proj": (4096, 14336)}
+    shapes = {"qkv_proj": (6144, 4096), "o_proj": (4096, 4096), "gate_up_proj": (28672, 4096), "down_proj": (4096,
+                                                                                                             14336)}
     part = [row | {"m": row["tokens"], "n": str(shapes[row["layer"]][0]), "k": str(shapes[row["layer"]][1]),
                    "latency_ms": str(float(row["time_us"]) / 1e3)}
             for row in profiled(facts, "dense") if row["layer"] in shapes]
@@ -288,7 +298,8 @@ def streams(facts: Path) -> Iterator[Row]:
         for kind, share in found.shares.items():
             prompt = found.prompts.get(kind) or min(found.prompts.values())
             yield Row(operation="stream", generation=name, compute=kind, engine="llama.cpp", launch_us=found.launch_us,
-                      bandwidth_share=share, compute_share=prompt, extra=found.unpack.get(kind), residuals=found.residuals, systems=found.cards,
+                      bandwidth_share=share, compute_share=prompt, extra=found.unpack.get(kind),
+                      residuals=found.residuals, systems=found.cards,
                       source="speed_reports (data/validation/single_stream.csv)")
 
 
@@ -307,7 +318,8 @@ def table_rows(facts: Path) -> list[Row]:
     """Every fit, in the order of the file."""
     table = cards(facts)
     return [*products(facts, table), *experts(facts, table), *decode(facts, table), *prefill(facts, table),
-            *geforce(facts, table), *allreduce(facts, table), *elementwise(facts, table), *sampling(facts), *streams(facts), *hosts(facts)]
+            *geforce(facts, table), *allreduce(facts, table), *elementwise(facts, table), *sampling(facts),
+            *streams(facts), *hosts(facts)]
 
 
 def main(arguments: list[str] | None = None) -> int:

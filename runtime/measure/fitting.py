@@ -48,7 +48,7 @@ def _moved(loss: Loss, scored: list, middle: list[float], worst_loss: float, wor
     """The point that replaces the worst one: reflected, expanded or contracted; a shrunk simplex when none helps."""
 
     def along(scale: float) -> tuple[float, list[float]]:
-        point = [m + scale * (w - m) for m, w in zip(middle, worst)]
+        point = [m + scale * (w - m) for m, w in zip(middle, worst, strict=True)]
         return loss(point), point
 
     reflected = along(-1.0)
@@ -61,9 +61,9 @@ def _moved(loss: Loss, scored: list, middle: list[float], worst_loss: float, wor
         return [contracted]
     best = scored[0][1]
     for index in range(1, len(scored) - 1):
-        point = [(a + b) / 2 for a, b in zip(scored[index][1], best)]
+        point = [(a + b) / 2 for a, b in zip(scored[index][1], best, strict=True)]
         scored[index] = (loss(point), point)
-    point = [(a + b) / 2 for a, b in zip(worst, best)]
+    point = [(a + b) / 2 for a, b in zip(worst, best, strict=True)]
     return [(loss(point), point)]
 
 
@@ -76,7 +76,7 @@ def fit(times: Callable, measured: object, starts: Sequence[Sequence[float]], bo
     import numpy
 
     def clipped(logs: list[float]) -> list[float]:
-        return [min(max(math.exp(x), low), high) for x, (low, high) in zip(logs, bounds)]
+        return [min(max(math.exp(x), low), high) for x, (low, high) in zip(logs, bounds, strict=True)]
 
     def loss(logs: list[float]) -> float:
         ratio = numpy.abs(numpy.log(times(clipped(logs)) / measured))

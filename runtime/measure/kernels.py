@@ -16,7 +16,8 @@ SYSTEMS = {  # name in the kernel tables -> id in catalog/gpus.json
 GENERATIONS = {
     "a100_sxm": "ampere-data", "h100_sxm": "hopper", "h200_sxm": "hopper", "b200_sxm": "blackwell-data",
     "gb200": "blackwell-data", "b300_sxm": "blackwell-ultra", "gb300": "blackwell-ultra", "l40s": "ada",
-    "rtx_pro_6000_server": "blackwell", "b60": "xe2", "RTX4090": "ada-geforce", "RTXPRO6000": "blackwell", "a40": "ampere",
+    "rtx_pro_6000_server": "blackwell", "b60": "xe2", "RTX4090": "ada-geforce", "RTXPRO6000": "blackwell",
+    "a40": "ampere",
 }
 
 

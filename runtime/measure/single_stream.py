@@ -23,6 +23,7 @@ from runtime.measure.tables import ROOT
 
 COLUMNS = ("accelerator", "model", "weights", "prompt", "output", "prompt_tokens_per_s", "tokens_per_s", "half", "date",
            "source")
+STRIX_HALO = "amd-ryzen-ai-max-395-radeon-8060s-strix-halo"
 CARDS = {  # device as reported -> catalogue id; same die and bus where the very product is not catalogued
     "3070 8GB": "nvidia-rtx-3070", "3080 10GB": "nvidia-rtx-3080-10gb", "3090 24GB": "nvidia-rtx-3090",
     "4080 16GB": "nvidia-rtx-4080", "4090 24GB": "nvidia-rtx-4090", "RTX A6000 48GB": "nvidia-rtx-a6000",
@@ -36,20 +37,22 @@ CARDS = {  # device as reported -> catalogue id; same die and bus where the very
     "MacBook Pro Apple M2 Max 32GB 30-core GPU": "apple-m2-max", "M2 Ultra 76-Core GPU 192GB": "apple-m2-ultra",
     "Apple M2 Ultra 76-core GPU": "apple-m2-ultra", "M3 Max 40-Core GPU 64GB": "apple-m3-max-40-core-gpu",
     "Apple M3 Ultra 80-core GPU": "apple-m3-ultra", "Apple M4 Max 40-core GPU": "apple-m4-max-40-core-gpu",
-    "AMD Ryzen AI Max+ 395 (Strix Halo, Radeon 8060S, 128GB LPDDR5X-8000)": "amd-ryzen-ai-max-395-radeon-8060s-strix-halo",
-    "AMD Strix Halo Radeon 8060S (gfx1151)": "amd-ryzen-ai-max-395-radeon-8060s-strix-halo",
+    "AMD Ryzen AI Max+ 395 (Strix Halo, Radeon 8060S, 128GB LPDDR5X-8000)": STRIX_HALO,
+    "AMD Strix Halo Radeon 8060S (gfx1151)": STRIX_HALO,
     "AMD Radeon AI PRO R9700 32GB": "amd-radeon-rx-9070-xt",
 }
 MODELS = {
     "Llama-3-8B": "meta-llama-3-8b", "Llama-3-70B": "meta-llama-3-70b", "Llama 2 7B": "llama-2-7b-hf",
     "llama-2-7b.Q4_0": "llama-2-7b-hf", "llama-2-7b.Q4_K_M": "llama-2-7b-hf", "DeepSeek R1 Distill 7B":
     "deepseek-r1-distill-qwen-7b", "DeepSeek R1 Distill 14B": "deepseek-r1-distill-qwen-14b", "DeepSeek R1 Distill 32B":
-    "deepseek-r1-distill-qwen-32b", "Gemma 3 4B": "gemma-3-4b", "Gemma 3 12B": "gemma-3-12b", "Gemma 3 27B": "gemma-3-27b",
+    "deepseek-r1-distill-qwen-32b", "Gemma 3 4B": "gemma-3-4b", "Gemma 3 12B": "gemma-3-12b",
+    "Gemma 3 27B": "gemma-3-27b",
     "Llama 3.1 8B Instruct": "llama-3.1-8b", "Llama 3.2 1B Instruct": "llama-3.2-1b", "Llama 3.2 3B Instruct":
     "llama-3.2-3b", "Mistral 7B Instruct v0.3": "mistral-7b-v0.3", "Mistral Nemo 12B": "mistral-nemo-base-2407",
     "Mistral Small 3.1 24B": "mistral-small-24b-base-2501", "Phi 4 Mini 3.8B": "phi-4-mini", "Phi 4 14B": "phi-4",
     "Qwen 2.5 Coder 7B": "qwen2.5-7b", "Qwen 2.5 Coder 32B": "qwen2.5-32b", "QwQ 32B": "qwen2.5-32b", "Qwen 3 0.6B":
-    "qwen3-0.6b", "Qwen 3 1.7B": "qwen3-1.7b", "Qwen 3 4B": "qwen3-4b", "Qwen 3 8B": "qwen3-8b", "Qwen 3 14B": "qwen3-14b",
+    "qwen3-0.6b", "Qwen 3 1.7B": "qwen3-1.7b", "Qwen 3 4B": "qwen3-4b", "Qwen 3 8B": "qwen3-8b",
+    "Qwen 3 14B": "qwen3-14b",
     "Qwen 3 32B": "qwen3-32b", "Qwen 3 30B-A3B MoE": "qwen3-30b-a3b", "Qwen 3.5 27B": "qwen3.5-27b",
     "Qwen 3.5 35B-A3B MoE": "qwen3.5-35b-a3b", "gpt-oss-120b-mxfp4": "gpt-oss-120b", "gpt-oss-20b-mxfp4": "gpt-oss-20b",
     "Qwen3-Coder-30B-A3B-Instruct-Q4_K_M": "qwen3-30b-a3b",
@@ -94,6 +97,13 @@ def model_name(row: dict[str, str]) -> str | None:
     return MODELS.get(name)
 
 
+def usable(row: dict[str, str]) -> bool:
+    """One stream of llama.cpp on one device; not the second of two Vulkan drivers, not MLX rows filed beside it."""
+    return (row["metric_kind"] == "single_stream_decode" and "llama.cpp" in row["engine"].lower()
+            and row["n_devices"] in ("1", "1.0") and "vulkan_amdvlk" not in row["engine"]
+            and "mlx/" not in row["source"])
+
+
 def reports(facts: Path) -> list[Stream]:
     """Single-device llama.cpp reports in the file's order, every second one of a class and kind of file
     set aside as a test."""
@@ -102,8 +112,7 @@ def reports(facts: Path) -> list[Stream]:
     found, seen = [], {}
     for row in rows:
         card, model, form = CARDS.get(row["device"]), model_name(row), FORMATS.get(row["quantisation"].split("  ")[-1])
-        if row["metric_kind"] != "single_stream_decode" or "llama.cpp" not in row["engine"].lower() or \
-                row["n_devices"] not in ("1", "1.0") or "vulkan_amdvlk" in row["engine"] or not (card and model and form) or "mlx/" in row["source"]:
+        if not (usable(row) and card and model and form):
             continue
         where = stream_class(catalog.accelerator(card)), form == "gguf-file-f16"
         seen[where] = seen.get(where, 0) + 1
@@ -112,7 +121,8 @@ def reports(facts: Path) -> list[Stream]:
                             output=int(float(row["output_tokens"] or 128)),
                             prompt_tokens_per_s=0.0 if slow else float(row["prefill_tok_s"] or 0),
                             tokens_per_s=float(row["decode_tok_s"]), half=("fit", "test")[seen[where] % 2 == 0],
-                            date=row["date"], source=row["source"].removeprefix("https://github.com/").split("/blob")[0]))
+                            date=row["date"],
+                            source=row["source"].removeprefix("https://github.com/").split("/blob")[0]))
     return found
 
 
@@ -149,21 +159,23 @@ def decode_fit(found: list[Stream], unpacked: bool) -> StreamFit:
     loads = [stream.load() for stream in found]
     cards = [catalog.accelerator(stream.accelerator) for stream in found]
     read = numpy.array([(account.weight_bytes(load, 1) + account.cache_bytes(load, 1, stream.context))
-                        / card.bandwidth_bytes_per_s for load, stream, card in zip(loads, found, cards)])
+                        / card.bandwidth_bytes_per_s for load, stream, card in zip(loads, found, cards, strict=True)])
     work_s = numpy.array([(load.token_flop + load.head_flop) / card.fp32_flops if unpacked else 0.0
-                          for load, card in zip(loads, cards)])
+                          for load, card in zip(loads, cards, strict=True)])
     count = numpy.array([float(kernels(load)) for load in loads])
     kinds = sorted({stream.kind for stream in found})
     which = numpy.array([kinds.index(stream.kind) for stream in found])
     size = len(kinds)
 
     def times(p: list[float]) -> object:
-        return count * p[0] * 1e-6 + read / numpy.array(p[1:1 + size])[which] + work_s / numpy.array(p[1 + size:])[which]
+        share, unpack = numpy.array(p[1:1 + size])[which], numpy.array(p[1 + size:])[which]
+        return count * p[0] * 1e-6 + read / share + work_s / unpack
 
     starts = [(launch, *[0.8] * size, *[unpack] * size) for launch in (2, 6) for unpack in (0.1, 0.5)]
     p, rest = fit(times, numpy.array([1 / stream.tokens_per_s for stream in found]), starts,
                   [(0.2, 40)] + [(0.2, 1.0)] * size + [(0.02, 50)] * size)
-    return StreamFit(launch_us=p[0], shares=dict(zip(kinds, p[1:])), unpack=dict(zip(kinds, p[1 + size:])) if unpacked else {},
+    unpack = dict(zip(kinds, p[1 + size:], strict=True)) if unpacked else {}
+    return StreamFit(launch_us=p[0], shares=dict(zip(kinds, p[1:1 + size], strict=True)), unpack=unpack,
                      prompts=prompt_shares(found), residuals=rest, cards=tuple(sorted({card.id for card in cards})))
 
 
@@ -174,7 +186,8 @@ def prompt_shares(found: list[Stream]) -> dict[str, float]:
         peak = stream_rate(catalog.accelerator(stream.accelerator), stream.kind == "quantised")
         if peak and stream.prompt_tokens_per_s:
             seconds = stream.prompt / stream.prompt_tokens_per_s
-            shares.setdefault(stream.kind, []).append(account.prompt_flop(stream.load(), stream.prompt) / peak / seconds)
+            shares.setdefault(stream.kind, []).append(account.prompt_flop(stream.load(),
+                                                                          stream.prompt) / peak / seconds)
     return {kind: rounded(sorted(values)[len(values) // 2]) for kind, values in sorted(shares.items())}
 
 

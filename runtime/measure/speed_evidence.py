@@ -27,7 +27,8 @@ from runtime.measure.single_stream import Stream, host_reports, reports
 from runtime.measure.speed_runs import COLUMNS, Run, predicted, runs_of
 from runtime.measure.tables import csv_text, settle
 
-EVIDENCE = ("quantity", "engine", "generation", "rows", "median_error_pct", "p90_error_pct", "roofline_error_pct", "low",
+EVIDENCE = ("quantity", "engine", "generation", "rows", "median_error_pct", "p90_error_pct", "roofline_error_pct",
+            "low",
             "high", "cards", "source")
 SOURCE = "aiconfigurator silicon sample (InferenceX and NVIDIA dumps; Apache-2.0), data/validation/silicon.csv"
 BORROWED = {"hopper": "10.0", "blackwell-data": "9.0", "blackwell-ultra": "9.0"}  # whose fits to try on whom

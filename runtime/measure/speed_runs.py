@@ -17,7 +17,8 @@ from runtime.measure.tables import ROOT
 COLUMNS = ("engine", "version", "model", "accelerator", "weights", "cache", "prompt", "output", "sequences", "tensor",
            "expert", "arrival", "ttft_ms", "tpot_ms", "date", "source")
 MODELS = {
-    "MiniMaxAI/MiniMax-M2.5": "minimax-m2.5", "Qwen/Qwen3-235B-A22B-FP8": "qwen3-235b-a22b", "Qwen/Qwen3-32B": "qwen3-32b",
+    "MiniMaxAI/MiniMax-M2.5": "minimax-m2.5", "Qwen/Qwen3-235B-A22B-FP8": "qwen3-235b-a22b",
+    "Qwen/Qwen3-32B": "qwen3-32b",
     "Qwen/Qwen3.5-397B-A17B": "qwen3.5-397b-a17b", "deepseek-ai/DeepSeek-R1": "deepseek-r1",
     "deepseek-ai/DeepSeek-V3": "deepseek-v3", "meta-llama/Llama-3.1-70B": "llama-3.1-70b",
     "meta-llama/Llama-3.1-8B-Instruct": "llama-3.1-8b", "moonshotai/Kimi-K2.5": "kimi-k2.5",
@@ -88,11 +89,13 @@ def runs_of(facts: Path) -> Iterator[Run]:
         said = dict(part.strip().split("=", 1) for part in row["silicon_data_source"].split(";") if "=" in part)
         where = "InferenceX dump" if "source_file" not in said else said["source_file"].rsplit("/", 1)[-1]
         fixed = "aic-auto-gap-analysis" in row["silicon_data_source"]
-        yield Run(engine=row["backend"], version=row["backend_version"], model=model, accelerator=SYSTEMS[row["system"]],
+        yield Run(engine=row["backend"], version=row["backend_version"], model=model,
+                  accelerator=SYSTEMS[row["system"]],
                   weights=weight_format(model, row["precision"]),
                   cache=cache_format(row["backend"], row["model_path"], row["precision"]), prompt=whole(row["isl"]),
                   output=whole(row["osl"]), sequences=max(1, whole(row["batch_size"])), tensor=whole(row["tp_size"]),
-                  expert=whole(row["moe_ep_size"]) > 1, arrival="waves" if fixed else "spread", ttft_ms=round(float(row["silicon_ttft_ms"]), 3),
+                  expert=whole(row["moe_ep_size"]) > 1, arrival="waves" if fixed else "spread",
+                  ttft_ms=round(float(row["silicon_ttft_ms"]), 3),
                   tpot_ms=round(float(row["silicon_tpot_ms"]), 4), date=said.get("measured", "")[:10], source=where)
 
 
@@ -115,5 +118,6 @@ def predicted(run: Run, *, ideal: bool = False, capability: str = "") -> Pace:
                    Parallel(tensor=run.tensor, expert=run.expert), card, run.engine, ideal)
     budget = BUDGETS.get((run.engine, run.accelerator.removeprefix("nvidia-").upper()[0]), 8192)
     in_step = run.arrival == "waves" and STYLES[run.engine] == "apart"
-    return (wave if in_step else pace)(step, Requests(sequences=run.sequences, prompt=run.prompt, output=run.output, budget=budget,
+    return (wave if in_step else pace)(step, Requests(sequences=run.sequences, prompt=run.prompt, output=run.output,
+                                                      budget=budget,
                                style=STYLES[run.engine]))

@@ -39,7 +39,8 @@ def steps_of(facts: Path) -> Iterator[ProfiledStep]:
     """Steps whose every operation was profiled."""
     for system, half in (("RTX4090", "fit"), ("RTXPRO6000", "test")):
         where = facts / f"kernels/llmservingsim_{system}_Llama-3.1-8B_"
-        dense = {(row["layer"], int(row["tokens"])): float(row["time_us"]) for row in rows(Path(f"{where}dense.csv.gz"))}
+        dense = {(row["layer"], int(row["tokens"])): float(row["time_us"])
+                 for row in rows(Path(f"{where}dense.csv.gz"))}
         last = {(row["layer"], int(row["sequences"])): float(row["time_us"])
                 for row in rows(Path(f"{where}per_sequence.csv.gz"))}
         attention = {tuple(int(row[name]) for name in ("prefill_chunk", "kv_prefill", "n_decode", "kv_decode")):

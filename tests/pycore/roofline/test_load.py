@@ -6,19 +6,21 @@ from hypothesis import strategies as st
 
 from pycore import catalog
 from pycore.nouns import Parallel
-from pycore.roofline.load import Requests, burst_seconds, pace, prompt_seconds, wave, waiting
+from pycore.roofline.load import Requests, burst_seconds, pace, prompt_seconds, waiting, wave
 from pycore.roofline.prepare import prepare
 from pycore.roofline.step import step_seconds
 
 
 def ready(model="llama-3.1-8b", gpu="h100", engine="vllm"):
     kept = catalog.kv_format("auto")
-    return prepare(catalog.model(model), catalog.weight_format("bf16"), kept, kept, Parallel(), catalog.accelerator(gpu),
+    return prepare(catalog.model(model), catalog.weight_format("bf16"), kept, kept, Parallel(),
+                   catalog.accelerator(gpu),
                    engine)
 
 
 LOADS = st.builds(Requests, sequences=st.integers(1, 600), prompt=st.integers(1, 40_000), output=st.integers(1, 4000),
-                  budget=st.sampled_from([512, 2048, 8192, 16_384]), style=st.sampled_from(["mixed", "apart", "static"]))
+                  budget=st.sampled_from([512, 2048, 8192, 16_384]), style=st.sampled_from(["mixed", "apart",
+                                                                                            "static"]))
 
 
 @settings(max_examples=150, deadline=None)
@@ -26,7 +28,7 @@ LOADS = st.builds(Requests, sequences=st.integers(1, 600), prompt=st.integers(1,
 def test_littles_law_closes(load):
     """Requests in flight = rate x time in the system, whatever the engine does with prompts."""
     found = pace(ready(), load)
-    answered = load.output - 1 if load.style == "static" else load.output  # a static batch's first token ends its prompt
+    answered = load.output - 1 if load.style == "static" else load.output  # its first token ends the prompt
     assert found.requests_per_s * (found.ttft + answered * found.tpot) == pytest.approx(load.sequences, rel=1e-9)
     assert found.alone <= found.ttft * (1 + 1e-9)
     assert found.ttft <= found.ttft_burst * (1 + 1e-9)

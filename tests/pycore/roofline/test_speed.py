@@ -30,7 +30,8 @@ def prepared(asked):
 @pytest.mark.parametrize("engine", ["vllm", "vllm-0.20", "sglang", "llama.cpp", "transformers"])
 @pytest.mark.parametrize(("model", "weights", "gpu", "layout"), [
     ("llama-3.1-8b", "fp16", "l40s", {}), ("llama-3.1-70b", "fp16", "h100", {"tensor": 4}),
-    ("qwen3-30b-a3b", "fp16", "a100", {"tensor": 2, "data": 2}), ("llama-3.1-70b", "fp16", "a100", {"pipeline": 2, "tensor": 2})])
+    ("qwen3-30b-a3b", "fp16", "a100", {"tensor": 2, "data": 2}), ("llama-3.1-70b", "fp16", "a100", {"pipeline": 2,
+                                                                                                    "tensor": 2})])
 def test_an_answer_adds_up(make, engine, model, weights, gpu, layout):
     asked = make(model, weights, gpu, engine=engine, **layout)
     found = speed(asked)
@@ -41,7 +42,8 @@ def test_an_answer_adds_up(make, engine, model, weights, gpu, layout):
     view = question(asked)
     step = step_seconds(view.step, view.load.together, view.load.together * view.load.context)
     assert math.fsum(part.value for part in found.decode_parts) == pytest.approx(step, rel=1e-9)
-    assert math.fsum(part.value for part in found.prefill_parts) * view.load.chunks == pytest.approx(found.prefill_s.value)
+    assert math.fsum(part.value
+                     for part in found.prefill_parts) * view.load.chunks == pytest.approx(found.prefill_s.value)
     assert found.tokens_per_s_user.value == 1 / found.tpot_s.value
     assert found.tokens_per_s_total.value == pytest.approx(found.requests_per_s.value * asked.output)
     assert found.tokens_per_s_per_gpu.value == pytest.approx(found.tokens_per_s_total.value / asked.parallel.devices)
@@ -145,7 +147,8 @@ def test_compute_bound_batch_is_where_work_overtakes_reading(make):
 
 def test_experts_exchange_tokens_only_when_replicas_share_them(make):
     layouts = {"sliced": {"tensor": 8}, "whole": {"tensor": 8, "expert": True}, "shared": {"data": 8, "expert": True}}
-    steps = {name: question(make("deepseek-v3", "fp8-block-128x128", "h200", **layout)).step for name, layout in layouts.items()}
+    steps = {name: question(make("deepseek-v3", "fp8-block-128x128", "h200", **layout)).step for name,
+             layout in layouts.items()}
     assert steps["sliced"].exchange[0] == steps["whole"].exchange[0] == 0
     assert steps["shared"].exchange[0] == 2 * 58
     assert steps["shared"].messages == 0 < steps["sliced"].messages
@@ -168,4 +171,5 @@ def test_fits_are_shares_that_can_be():
 
 def test_generations_end_at_something_measured():
     for card in catalog.accelerators():
-        assert generation(card) and lineage(card)[-1] in {"hopper", "blackwell", "ada-geforce"} or card.vendor == "Apple"
+        assert generation(card) and lineage(card)[-1] in {"hopper", "blackwell",
+                                                          "ada-geforce"} or card.vendor == "Apple"

@@ -23,7 +23,8 @@ ROUNDING = 1 + 1e-12
 def ready(model="llama-3.1-8b", weights="bf16", gpu="h100", engine="vllm", ideal=False, cache="auto", **layout):
     kept = catalog.kv_format(cache)
     card = catalog.accelerator(gpu) if isinstance(gpu, str) else gpu
-    return prepare(catalog.model(model), catalog.weight_format(weights), kept, kept, Parallel(**layout), card, engine, ideal)
+    return prepare(catalog.model(model), catalog.weight_format(weights), kept, kept, Parallel(**layout), card, engine,
+                   ideal)
 
 
 def test_plain_roofline_of_one_token_is_bytes_over_bandwidth():
@@ -91,7 +92,8 @@ def test_power_by_squaring(base, exponent):
 def test_experts_touched_against_a_simulation(count, chosen, tokens):
     """Independent even choices: how many experts a batch reads, against drawing them."""
     drawn = random.Random(1)
-    touched = [len({expert for _ in range(tokens) for expert in drawn.sample(range(count), chosen)}) for _ in range(300)]
+    touched = [len({expert for _ in range(tokens) for expert in drawn.sample(range(count), chosen)})
+               for _ in range(300)]
     step = ready("qwen3-30b-a3b", ideal=True).experts._replace(missed=1 - chosen / count, read_token=0.0)
     share = expert_split(step, tokens)[0] / step.read_all
     assert share * count == pytest.approx(sum(touched) / len(touched), rel=0.02)
@@ -134,7 +136,8 @@ def test_a_better_card_is_never_slower(model, gpu, engine, factor, decoding):
     quicker = dataclasses.replace(card, **rates)
     base = step_seconds(ready(model, gpu=card, engine=engine), decoding, decoding * 1024, ((256, 0, 1),), 1)
     for better in (wider, quicker):
-        assert step_seconds(ready(model, gpu=better, engine=engine), decoding, decoding * 1024, ((256, 0, 1),), 1) <= base * ROUNDING
+        assert step_seconds(ready(model, gpu=better, engine=engine), decoding, decoding * 1024, ((256, 0, 1),),
+                            1) <= base * ROUNDING
 
 
 @pytest.mark.parametrize("gpu", ["h100", "h200", "b200", "l40s", "rtx pro 6000"])
