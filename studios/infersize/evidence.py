@@ -40,6 +40,7 @@ class ErrorTable:
     title: str = help_field("what was compared with what")
     summary: str = help_field("the result in one sentence")
     columns: tuple[str, ...] = help_field("column heads")
+    wordy: bool = help_field("whether most columns hold words")
     rows: tuple[tuple[Markup, ...], ...] = help_field("cells, escaped once: they are the same for every question")
     note: str = help_field("a remark under it: sources, exceptions; or ''")
 
@@ -80,7 +81,7 @@ def memory_summary() -> ErrorTable:
         title="Memory against engines' own start-up logs",
         summary=f"KV pool: median error {significant(pool.median_absolute_percent, 2)} % on {pool.rows} logs that "
                 f"nothing was fitted on; {pool.inside} of {pool.rows} lie inside the range shown.",
-        columns=("Quantity", "Logs", "Median error", "Worst", "Inside the range shown"),
+        columns=("Quantity", "Logs", "Median error", "Worst", "Inside the range shown"), wordy=False,
         rows=escaped((row.quantity, f"{row.rows}", f"{significant(row.median_absolute_percent, 2)} %",
                     signed(row.worst_percent), f"{row.inside} of {row.rows}") for row in held_out),
         note="Nothing is left out: the worst rows are listed below with what is known about them.")
@@ -93,10 +94,10 @@ def memory_logs() -> ErrorTable:
     return ErrorTable(
         title="Each log's KV pool", summary=f"{len(rows)} logs, the closest first; 'fitted' says that the overhead "
         "constants were fitted on it.",
-        columns=("Model, set-up", "Engine", "Card", "Predicted", "Logged", "Error", "Source"),
-        rows=escaped((f"{row.model}, {row.setup}", f"{row.engine} {row.version}", row.card, binary_bytes(row.predicted),
-                    binary_bytes(row.reported), signed(row.error_percent),
-                    ("fitted: " if row.fitted else "") + row.source) for row in rows),
+        columns=("Model, set-up", "Engine", "Card", "Predicted", "Logged", "Error", "Source"), wordy=True,
+        rows=escaped((f"{row.model}, {row.setup}", f"{row.engine} {row.version}", row.card,
+                      binary_bytes(row.predicted), binary_bytes(row.reported), signed(row.error_percent),
+                      "; ".join(filter(None, ("fitted" if row.fitted else "", row.note, row.source)))) for row in rows),
         note="")
 
 
@@ -107,7 +108,7 @@ def speed_runs() -> ErrorTable:
         title="Speed against measured runs",
         summary="Runs of whole engines that nothing was fitted on, beside what the datasheet alone would say (the "
                 "plain roofline).",
-        columns=("Quantity", "Engine", "Runs", "Median error", "90 % within", "Plain roofline, median"),
+        columns=("Quantity", "Engine", "Runs", "Median error", "90 % within", "Plain roofline, median"), wordy=False,
         rows=escaped((QUANTITIES.get(row.quantity, row.quantity), row.engine, f"{row.rows:,}",
                     f"{row.median_error_pct:g} %", f"{row.p90_error_pct:g} %",
                     "–" if row.roofline_error_pct is None else f"{row.roofline_error_pct:g} %") for row in kept),

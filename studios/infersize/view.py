@@ -9,7 +9,7 @@ from typing import Any
 
 from pycore import catalog
 from pycore.systems import infersize
-from pycore.units import binary_bytes, dollars, significant
+from pycore.units import binary_bytes, dollars, seconds, significant
 from studios.explain import Group, Ledger, Number, help_field, plain
 from studios.infersize import charts as drawings
 from studios.infersize import files
@@ -46,6 +46,17 @@ class Remedy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One latency target of the question."""
+
+    name: str = help_field("which time")
+    limit: str = help_field("what was asked")
+    number: Number = help_field("what is predicted")
+    state: str = help_field("'met', 'missed', or 'open' where the range holds both")
+    words: str = help_field("the state in words")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Flag:
     """One flag of the launch command."""
 
@@ -67,6 +78,7 @@ class Page:
     remedies: tuple[Remedy, ...] = help_field("ways out where it does not fit")
     memory: Memory = help_field("the bytes")
     tiles: tuple[Tile, ...] = help_field("speed, capacity, cost")
+    targets: tuple[Target, ...] = help_field("the question's latency targets against the prediction")
     engine: str = help_field("the engine's name")
     phases: tuple[Phase, ...] = help_field("where the time of a step goes")
     speed_figures: tuple[Figure, ...] = help_field("the rest of the speed section")
@@ -102,6 +114,7 @@ def page(answer: Any) -> Page:
     speed = answer.speed
     parts = dict(phases=phases(speed, ledger), speed_figures=figures(speed, ledger))
     first = speed_tile(speed, ledger)
+    wanted = targets(answer.query, speed, ledger)
     ledger.section("Cost")
     money, last = cost_view(answer, ledger), cost_tile(answer.cost, answer.query.utilisation, ledger)
     ledger.section("Speculative decoding")
@@ -112,7 +125,7 @@ def page(answer: Any) -> Page:
         answer=answer, fits=answer.fits, verdict=verdict, lead=lead, remarks=remarks(answer),
         notes=notes(answer.deployment),
         remedies=tuple(remedy(one, links) for one in answer.remedies), memory=bytes_view, engine=engine,
-        tiles=tuple(tile for tile in (first, middle, last) if tile), calibrated=speed.calibrated,
+        tiles=tuple(tile for tile in (first, middle, last) if tile), targets=wanted, calibrated=speed.calibrated,
         calibration=sentence_case(speed.calibration),
         assumptions=tuple(map(sentence_case, (*speed.assumptions, *speed.unknown))), **parts,
         matrix=matrix(answer, links), speculation=speculation, cost=money,
@@ -165,6 +178,19 @@ def sentence_case(text: str) -> str:
 
 def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def targets(query: infersize.Query, speed: Any, ledger: Ledger) -> tuple[Target, ...]:
+    """The latency targets that the question sets (0 sets none)."""
+    asked = (("First token", query.target_ttft_ms, speed.ttft_s), ("Output token", query.target_tpot_ms, speed.tpot_s))
+    return tuple(target(name, limit / 1000, term, ledger) for name, limit, term in asked if limit and term is not None)
+
+
+def target(name: str, limit: float, term: Any, ledger: Ledger) -> Target:
+    low, high = (term.value, term.value) if term.low is None else (term.low, term.high)
+    state = "met" if high <= limit else "missed" if low > limit else "open"
+    words = {"met": "met", "missed": "missed", "open": "within the range: may be missed"}[state]
+    return Target(name=name, limit=seconds(limit), number=ledger.number(term), state=state, words=words)
 
 
 def remarks(answer: Any) -> tuple[str, ...]:
