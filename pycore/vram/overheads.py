@@ -174,7 +174,7 @@ CONTEXT = {"one": (0.51, 0.2, 0.61), "many": (1.5, 0.8, 2.05)}
 The runs: 0.51 alone, 1.43 to 1.55 at two and four devices (1.99 to 2.05 for two); vllm#51590: 1.37 over the budget."""
 HIDDEN = (0.46, 0.19, 0.85)
 """GiB that the driver reports and CUDA does not: T4 15.00 - 14.74, A10G 22.49 - 22.30 (v070), RTX 4090 23.99 - 23.52
-(v050), RTX PRO 4500 31.86 - 31.38 (v040), A100 40.00 - 39.39 (v069) and 80.00 - 79.15, H100 79.65 - 79.19 (24 runs)."""
+(v050), RTX PRO 4500 31.86 - 31.38 (v040), A100 40.00 - 39.39 (v069) and 80.00 - 79.15, H100 79.65 - 79.19 (p01 on)."""
 
 
 def gibibytes(name: str, figures: tuple[float, float, float], source: str, note: str = "") -> Term:
