@@ -1,12 +1,14 @@
 """Bytes and FLOP of a step on one device, counted apart from any clock: what the utilisations are shares of."""
 
+import math
+
 from pycore.roofline.step import power, prompt_pairs
 from pycore.roofline.work import AttentionWork, Work
 
 
 def weight_bytes(load: Work, tokens: int) -> float:
     """Bytes of weights that one device reads in a step of `tokens` tokens: experts that no token chose are not read."""
-    size = load.head.weight_bytes + sum(item.weight_bytes * item.count for item in load.products)
+    size = load.head.weight_bytes + math.fsum(item.weight_bytes * item.count for item in load.products)
     if load.experts is None:
         return size
     experts = load.experts
@@ -22,13 +24,13 @@ def seen(group: AttentionWork, context: float) -> float:
 def cache_bytes(load: Work, sequences: int, context: float) -> float:
     """Bytes of cached keys, values and states that one device reads (states: and writes) for one token of each
     sequence."""
-    return sum(group.layers * sequences * (group.token_bytes * seen(group, context) + group.index_bytes * context
+    return math.fsum(group.layers * sequences * (group.token_bytes * seen(group, context) + group.index_bytes * context
                                            + group.state_bytes) for group in load.attention)
 
 
 def decode_flop(load: Work, sequences: int, context: float) -> float:
     """FLOP of one device for one token of each sequence."""
-    attention = sum(group.layers * (2.0 * group.heads * (group.score_dim + group.value_dim) * seen(group, context)
+    attention = math.fsum(group.layers * (2.0 * group.heads * (group.score_dim + group.value_dim) * seen(group, context)
                                     * (group.kind != "linear") + group.index_flop * context + group.state_flop)
                     for group in load.attention)
     return sequences * (load.token_flop + load.head_flop + attention)

@@ -82,14 +82,13 @@ def pace(step: Step, load: Requests) -> Pace:
 def riding(step: Step, load: Requests) -> Pace:
     """Chunked prefill in the decoding steps (Agrawal et al. 2024, arXiv 2403.02310).
 
-    A step would have to carry `due` prompt tokens. When that is more than the budget leaves, prompts queue, and only as
-    many sequences decode as the budget can feed; the others wait (Little's law).
+    A step has to carry `due` prompt tokens beside one token of each decoding sequence. When both together exceed the
+    budget, prompts queue, and only as many sequences decode as the budget can feed; the others wait (Little's law).
     """
     together, prompt, output, chunks = load.together, load.prompt, load.output, load.chunks
-    room = max(1, load.budget - together)
-    due = together * prompt / output
-    decoding = together if due <= room else max(1, int(together * room / due))
-    due = min(due, room)
+    decoding = min(together, max(1, load.budget * output // (prompt + output)))
+    room = max(1, load.budget - decoding)
+    due = min(decoding * prompt / output, room)
     chunk = -(-prompt // chunks)
     alike = max(1.0, due / prompt) if chunks == 1 else 1.0  # prompts read side by side, on average
     cached = decoding * load.context

@@ -1,5 +1,6 @@
 """How fast a deployment is: first token, pace, throughput, what bounds it. Every figure is a term with its range."""
 
+import math
 from dataclasses import dataclass, replace
 
 from pycore.ledger import Term, add, fact, source_line
@@ -98,7 +99,7 @@ def throughput(asked: Question, found: Pace, pacing: Term) -> dict[str, Term]:
     """Rates of all replicas together; `decoding` counts the sequences that get tokens at a time, on average."""
     deployment, load = asked.deployment, asked.load
     decoding = found.requests_per_s * load.output * found.tpot / load.sequences * deployment.sequences
-    requests = terms.requests(decoding=round(decoding, 6), output=load.output, tpot=pacing)
+    requests = terms.requests(decoding=decoding, output=load.output, tpot=pacing)
     total = terms.output_rate(requests_per_s=requests, output=load.output)
     return {"tokens_per_s_user": terms.per_user(tpot=pacing), "requests_per_s": requests, "tokens_per_s_total": total,
             "tokens_per_s_per_gpu": terms.per_device(tokens_per_s=total, devices=deployment.parallel.devices)}
@@ -157,8 +158,8 @@ def compute_bound(asked: Question) -> Term | None:
     step = asked.step
 
     def bound(count: int) -> bool:
-        read = sum(item.read_fixed for item in step.products) + step.head.read_fixed
-        done = sum(item.work_token - item.read_token for item in step.products) + step.head.work_token
+        read = math.fsum(item.read_fixed for item in step.products) + step.head.read_fixed
+        done = math.fsum(item.work_token - item.read_token for item in step.products) + step.head.work_token
         if step.experts:
             read += step.experts.read_all * (1.0 - account.power(step.experts.missed, count * step.experts.gathered))
             done += step.experts.work_token - step.experts.read_token

@@ -128,7 +128,9 @@ def step_parts(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, 
     which may be a mean); `ended` of them finish and so need logits. With pipeline stages the step is one micro-batch
     through all of them.
     """
-    tokens = decoding + sum(chunk * alike for chunk, _, alike in chunks)
+    tokens = decoding
+    for chunk, _, alike in chunks:
+        tokens += chunk * alike
     rows = decoding + ended
     weights = compute = 0.0
     launches = step.head.launch

@@ -91,7 +91,7 @@ class Work:
     @property
     def token_flop(self) -> float:
         """FLOP (multiply-adds x 2) of one token's products on one device, without head and attention."""
-        dense = sum(2.0 * item.rows * item.columns * item.count for item in self.products)
+        dense = math.fsum(2.0 * item.rows * item.columns * item.count for item in self.products)
         if self.experts is None:
             return dense
         one = 2.0 * self.experts.matrices * self.experts.hidden * self.experts.inner

@@ -5,6 +5,7 @@ fits come from other people's tables.
 """
 
 import csv
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +51,7 @@ def steps_of(facts: Path) -> Iterator[ProfiledStep]:
             key, tokens, ended = (chunk, 0, decoding, context), decoding + chunk, max(1, decoding)
             if key not in attention or ("act_fn", tokens) not in dense:
                 continue
-            layer = sum(dense[name, tokens] for name in IN_LAYER) + attention[key]
+            layer = math.fsum(dense[name, tokens] for name in IN_LAYER) + attention[key]
             micro = LAYERS * layer + dense["embedding", tokens] + dense["final_layernorm", tokens]
             micro += last["lm_head", ended] + last["sampler", ended]
             yield ProfiledStep(accelerator=SYSTEMS[system], decoding=decoding, context=context, chunk=chunk,
