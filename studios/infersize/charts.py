@@ -62,8 +62,6 @@ def pareto(found: Any) -> dict:
     line = {"x": x, "y": y, "color": mine, "detail": {"field": "name"}, "order": {"field": "batch"}}
     layers = [
         {"data": data, "mark": {"type": "line", "strokeWidth": 1, "opacity": 0.75}, "encoding": line},
-        {"data": data, "transform": [{"filter": "datum.whose == 'yours'"}],
-         "mark": {"type": "line", "strokeWidth": 2.5}, "encoding": line},
         {"data": data, "mark": {"type": "point", "filled": True, "size": 22, "opacity": 1},
          "encoding": {"x": x, "y": y, "color": mine, "tooltip": tips}},
         {"data": data, "transform": [{"filter": "datum.best"}],
@@ -74,6 +72,8 @@ def pareto(found: Any) -> dict:
     ]
     if found.asked:
         layers += [
+            {"data": data, "transform": [{"filter": "datum.whose == 'yours'"}],
+             "mark": {"type": "line", "strokeWidth": 2.5}, "encoding": line},
             {"data": asked, "mark": {"type": "point", "shape": "diamond", "filled": True, "size": 150, "opacity": 1,
                                      "color": "var(--c6)", "stroke": "var(--panel)"}, "encoding": {"x": x, "y": y}},
             {"data": asked, "mark": {"type": "text", "dx": 9, "dy": -9, "align": "left", "color": "var(--ink)",
