@@ -13,11 +13,11 @@ from pycore.cost.prices import choose
 from pycore.errors import InputError, NotKnown
 from pycore.layout import automatic
 from pycore.nouns import Accelerator, Deployment, Format, Parallel
+from pycore.roofline import quick as timing
 from pycore.roofline.load import Pace, pace
-from pycore.roofline.speed import question
 from pycore.roofline.step import step_seconds
 from pycore.vram import quick
-from pycore.vram.engines import ENGINES, Engine
+from pycore.vram.engines import ENGINES, Engine, tokens_a_step
 
 COUNTS = (1, 2, 4, 8)
 
@@ -104,7 +104,8 @@ def lay_out(deployment: Deployment, weights: Format, count: int) -> Column | Non
         changes |= {"engine": profile.id}
     if (keys, values) != (deployment.keys, deployment.values):
         changes |= {"kv_dtype": "auto", "v_dtype": "same"}
-    prepared = quick.prepare(deployment.model, weights, keys, values, profile.id, parallel)
+    prepared = quick.prepare_deployment(replace(deployment, weights=weights, keys=keys, values=values, parallel=parallel,
+                                                engine=profile.id))
     return Column(weights=weights, keys=keys, values=values, engine=profile.id, parallel=parallel, memory=prepared,
                   changes=changes)
 
@@ -137,14 +138,16 @@ def row(deployment: Deployment, accelerator: Accelerator, column: Column) -> Mat
 
 def speed_of(deployment: Deployment, accelerator: Accelerator, column: Column) -> tuple[Pace | None, float, str]:
     """(pace of a row that fits, seconds of a step in which the whole load decodes, why they are not known)."""
-    asked = replace(deployment, accelerator=accelerator, weights=column.weights, keys=column.keys, values=column.values,
-                    parallel=column.parallel, engine=column.engine)
+    budget = tokens_a_step(column.memory.engine, quick.card_bytes(accelerator)[0], accelerator.id,
+                           deployment.max_batched_tokens)
     try:
-        view = question(asked)
+        step = timing.prepare(deployment.model, column.weights, column.keys, column.values, column.parallel,
+                              accelerator, column.engine, budget)
     except NotKnown as unknown:
         return None, 0.0, str(unknown)
-    load = view.load
-    return pace(view.step, load), step_seconds(view.step, load.together, load.together * load.context), ""
+    load = timing.requests_of(step, deployment.sequences, deployment.prompt, deployment.output)
+    found = pace(step.step, load)
+    return found, step_seconds(step.step, load.together, load.together * load.context), ""
 
 
 def priced(found: MatrixRow, deployment: Deployment, price: float, utilisation: float, cached_share: float) -> MatrixRow:

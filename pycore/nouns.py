@@ -128,6 +128,9 @@ class Model:
     source: str = ""
     note: str = ""
 
+    def __hash__(self) -> int:  # equal ones have equal ids; hashing every field would cost more than a plan
+        return hash(self.id)
+
     @property
     def mixture(self) -> bool:
         return self.experts is not None
@@ -187,6 +190,9 @@ class Accelerator:
     source: str = ""
     note: str = ""
 
+    def __hash__(self) -> int:  # equal ones have equal ids; hashing every field would cost more than a plan
+        return hash(self.id)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
@@ -212,6 +218,9 @@ class Format:
     kl_divergence: float | None = None
     source: str = ""
     note: str = ""
+
+    def __hash__(self) -> int:  # equal ones have equal ids; hashing every field would cost more than a plan
+        return hash(self.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,6 +291,7 @@ class Deployment:
     memory_fraction: float = 0.0
     max_batched_tokens: int = 0
     used_bytes: int = 0
+    draft: Model | None = None  # proposes tokens for speculative decoding
 
     @property
     def sequences_per_replica(self) -> int:

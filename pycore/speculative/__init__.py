@@ -10,12 +10,12 @@ check of (gamma + 1) tokens for each of B sequences costs what the caller's step
 B x (gamma + 1) tokens costs, so that the batch at which speculation becomes a slow-down can be found.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from pycore import catalog
 from pycore.errors import InputError
 from pycore.ledger import Term, fact, source_line
-from pycore.nouns import Deployment, Format, Model, Parallel
+from pycore.nouns import Deployment
+from pycore.roofline.question import question
 from pycore.speculative.formulas import (
     PAPER,
     break_even_acceptance,
@@ -38,6 +38,8 @@ from pycore.speculative.steps import (
     slowdown_batch,
 )
 from pycore.units import significant
+from pycore.vram.draft import beside
+from pycore.vram.plan import MemoryPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,34 +74,17 @@ class Speculation:
         return tuple(one for one in named if one is not None)
 
 
-def speculate(deployment: Deployment, draft: Model, *, acceptance: float, draft_length: int) -> Speculation:
-    """What the draft model does for the deployment at its load, step times from the roofline, bytes from the planner.
+def speculate(deployment: Deployment, plan: MemoryPlan, *, acceptance: float, draft_length: int) -> Speculation:
+    """What the deployment's draft model does at its load, step times from the roofline, bytes from the plan.
 
     The draft keeps 16-bit weights. Raises InputError for values outside their range, NotKnown where a step cannot be
     timed.
     """
-    from pycore.roofline.speed import question
-    from pycore.vram.plan import memory
-
-    beside = draft_deployment(deployment, draft, catalog.weight_format("bf16"))
-    target, proposer = question(deployment), question(beside)
-    plan = memory(beside)
+    target, proposer = question(deployment), question(beside(deployment))
+    weights, cache = plan.draft
     return size(acceptance=acceptance, draft_length=draft_length, sequences=target.load.together,
                 target_step=roofline_step(target.step, target.load.context),
-                draft_step=roofline_step(proposer.step, target.load.context),
-                draft_weights=plan.weights, draft_kv=plan.kv)
-
-
-def draft_deployment(deployment: Deployment, draft: Model, weights: Format) -> Deployment:
-    """How the draft is laid out beside the target: same devices, load and cache format, its own shape and weights.
-
-    Split as the target is where the draft's heads allow it, otherwise whole on every device (engines offer both).
-    The draft is never pipelined.
-    """
-    tensor = deployment.parallel.tensor
-    divides = draft.attention_heads % tensor == 0
-    parallel = Parallel(tensor=tensor if divides else 1, data=deployment.parallel.data)
-    return replace(deployment, model=draft, weights=weights, parallel=parallel)
+                draft_step=roofline_step(proposer.step, target.load.context), draft_weights=weights, draft_kv=cache)
 
 
 def size(*, acceptance: float, draft_length: int, sequences: int, target_step: StepSeconds,

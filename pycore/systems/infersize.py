@@ -150,6 +150,7 @@ def resolve(query: Query) -> Deployment:
         model=shape, weights=found(catalog.weight_format, query.quant), keys=keys,
         values=keys if query.v_dtype == "same" else found(catalog.kv_format, query.v_dtype, "v_dtype"),
         accelerator=found(catalog.accelerator, query.gpu),
+        draft=found(catalog.model, query.draft_model, "draft_model") if query.draft_model else None,
         parallel=shape and found(the_layout, shape, query))
     if faults:
         raise InvalidQuery(faults)
@@ -215,18 +216,11 @@ def first_answer(query: Query, deployment: Deployment) -> Answer:
         cost=cost(deployment, pace, utilisation=query.utilisation, cached_share=query.cached_share,
                   usd_per_gpu_hour=query.usd_per_gpu_hour, prices=catalog.cloud_prices(deployment.accelerator.id),
                   offers=catalog.api_offers(deployment.model.id)),
-        speculation=drafting(query, deployment), matrix=(),
+        speculation=speculate(deployment, plan, acceptance=query.acceptance, draft_length=query.draft_length)
+        if deployment.draft else None, matrix=(),
         remedies=() if plan.fits else remedies(deployment),
         launch=launch(deployment, plan, held),
         log_rows=compare(read_log(query.engine_log), plan, held) if query.engine_log.strip() else ())
-
-
-def drafting(query: Query, deployment: Deployment) -> Speculation | None:
-    """Speculative decoding, where the question names a draft model. Raises UnknownName on `draft_model`."""
-    if not query.draft_model:
-        return None
-    draft = catalog.model(query.draft_model, "draft_model")
-    return speculate(deployment, draft, acceptance=query.acceptance, draft_length=query.draft_length)
 
 
 def answer(query: Query, *, with_matrix: bool = True) -> Answer:

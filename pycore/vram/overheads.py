@@ -5,6 +5,7 @@ Read off start-up logs of vLLM 0.15 to 0.19 on H100 (`data/catalog/memory_eviden
 the range is wider and the basis says "assumed".
 """
 
+import functools
 from dataclasses import dataclass
 
 from pycore.ledger import Range, Term, fact, term, total
@@ -140,6 +141,7 @@ def graph_pool(layers, graphs):
     return Range(GRAPH_BYTES * layers * graphs, GRAPH_LOW * layers * graphs, GRAPH_HIGH * layers * graphs)
 
 
+@functools.lru_cache(maxsize=4096)
 def captured(sequences: int) -> int:
     """Graphs that vLLM captures: sizes 1, 2, 4, then every 8 to 256, then every 16 to 512; piecewise up to twice
     the sequences, full ones up to the sequences. vllm config/compilation: 51 + 35 at 256 sequences, 51 + 51 at 1,024.

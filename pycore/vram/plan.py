@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pycore.ledger import Term, fact, term, total
 from pycore.nouns import Accelerator, Deployment
 from pycore.units import GIB, MIB
-from pycore.vram import overheads
+from pycore.vram import draft, overheads
 from pycore.vram.engines import NO_ENGINE, Engine, engine, sglang_fraction, sglang_step, spread, tokens_a_step
 from pycore.vram.kv import minimum, per_token
 from pycore.vram.reservation import Reservation, reserve, reserved
@@ -38,6 +38,7 @@ class MemoryPlan:
     pool: Term  # bytes the engine will give the KV cache
     vision: Term | None  # part of `weights`; None where the model has no vision tower here
     mtp: Term | None  # not loaded: what the MTP layers would add
+    draft: tuple[Term, ...]  # weights and cache of a draft model; () where there is none
     host: Term | None  # in main memory: llama.cpp's token embedding
     rows: tuple[Term, ...]
     stage: int
@@ -159,7 +160,8 @@ def stage_plan(deployment: Deployment, profile: Engine, index: int) -> MemoryPla
     graphs = graph_term(profile, len(stage), sequences, tensor, usable.value)
     inside, outside = overheads.framework(profile, tensor, count, overheads.linked(deployment.accelerator))
     framework = overheads.framework_total(inside, outside)
-    needed = total("Total", (held, kv, activations, graphs, framework))
+    drafted = draft.terms(deployment, profile, batch)
+    needed = total("Total", (held, kv, *drafted, activations, graphs, framework))
     fraction = default_fraction(profile, usable.value, visible.value, outside.value, deployment.used_bytes, tensor,
                                 count, deployment.memory_fraction, batch)
     starting = starts(profile, visible.value, fraction, outside.value, deployment.used_bytes)
@@ -168,13 +170,14 @@ def stage_plan(deployment: Deployment, profile: Engine, index: int) -> MemoryPla
         weights=held, kv=kv, activations=activations, graphs=graphs, framework=framework, total=needed, usable=usable,
         visible=visible, fraction=fraction, budget=budget, free=free_bytes(budget=budget, needed=needed),
         fits=needed.value <= budget.value and starting, stage=index, stages=count,
-        pool=pool_term(deployment, profile, visible, fraction, budget, (held, activations, graphs, inside, outside)),
+        pool=pool_term(deployment, profile, visible, fraction, budget, (held, *drafted),
+                       (activations, graphs, inside, outside)),
         kv_minimum=minimum(model, deployment.keys, deployment.values, deployment.context, sequences, tensor,
                            group_layers(model, stage)),
         kv_bytes_per_token=per_token(model, deployment.keys, deployment.values, tensor, group_layers(model, stage)),
         vision=next((part for part in held.parts if part.name == "Vision tower"), None),
         mtp=mtp_term(deployment, profile, tensor), host=host_term(deployment, profile),
-        rows=(*held.parts, *kv.parts, activations, graphs, outside, inside), tensor=tensor, sequences=sequences,
+        rows=(*held.parts, *kv.parts, *drafted, activations, graphs, outside, inside), draft=drafted, tensor=tensor, sequences=sequences,
         batch_tokens=batch, reservation=reservation, notes=notes(deployment, profile, usable, fraction, starting))
 
 
@@ -228,16 +231,16 @@ def budget_term(deployment: Deployment, profile: Engine, visible: Term, fraction
 
 
 def pool_term(deployment: Deployment, profile: Engine, visible: Term, fraction: float, budget: Term,
-              rows: tuple[Term, Term, Term, Term, Term]) -> Term:
+              loaded: tuple[Term, ...], rest: tuple[Term, Term, Term, Term]) -> Term:
     """What the engine gives the KV cache, as it would log it: its fraction less the rows that it counts."""
-    held, activations, graphs, inside, outside = rows
+    activations, graphs, inside, outside = rest
     if profile.memory_rule == "total":
-        counted = total("Counted", (held, activations, inside) + ((graphs,) if profile.graphs_inside else ()))
+        counted = total("Counted", (*loaded, activations, inside) + ((graphs,) if profile.graphs_inside else ()))
         return pool_of_total(visible=visible, fraction=fraction, counted=counted)
     if profile.memory_rule == "static":
         return pool_of_static(visible=visible, context=outside, used=deployment.used_bytes, fraction=fraction,
-                              counted=total("Counted", (held, inside)))
-    return pool_of_rest(budget=budget, others=total("All but the KV cache", rows))
+                              counted=total("Counted", (*loaded, inside)))
+    return pool_of_rest(budget=budget, others=total("All but the KV cache", (*loaded, *rest)))
 
 
 def mtp_term(deployment: Deployment, profile: Engine, tensor: int) -> Term | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pycore.nouns import Accelerator, Deployment, Format, Model, Parallel
 from pycore.units import GIB, MIB
-from pycore.vram import overheads
+from pycore.vram import draft, overheads
 from pycore.vram.engines import Engine, sglang_step, spread, tokens_a_step
 from pycore.vram.engines import engine as profile_of
 from pycore.vram.plan import default_fraction, starts, static_budget, total_budget, whole_budget
@@ -49,6 +49,8 @@ class PreparedMemory:
     stages: tuple[StageNumbers, ...]
     widths: overheads.Widths
     windows: bool  # whether the step's size matters to the reservation: only window layers hold a step beside theirs
+    draft: Deployment | None  # the draft as `draft.beside` lays it out
+    draft_weights: int
     reservations: dict  # (stage index in `stages`, batch tokens) -> Reservation, filled as asked
 
 
@@ -65,8 +67,8 @@ class QuickMemory:
     kv_bytes: int
 
 
-def prepare(model: Model, weights: Format, keys: Format, values: Format, engine: str,
-            parallel: Parallel) -> PreparedMemory:
+def prepare(model: Model, weights: Format, keys: Format, values: Format, engine: str, parallel: Parallel,
+            drafted: Deployment | None = None) -> PreparedMemory:
     """Everything that a matrix row keeps while cards and loads change."""
     profile = profile_of(engine)
     tensor, count = spread(profile, parallel)
@@ -79,14 +81,15 @@ def prepare(model: Model, weights: Format, keys: Format, values: Format, engine:
             stages = [other for other in stages if not numbers.covers(other)] + [numbers]
     wide = overheads.widths(model, tensor, parallel.expert, workspace=weights.id != "mxfp4")
     return PreparedMemory(model=model, engine=profile, keys=keys, values=values, parallel=parallel, tensor=tensor,
-                          count=count, stages=tuple(stages), widths=wide, reservations={},
+                          count=count, stages=tuple(stages), widths=wide, reservations={}, draft=drafted,
+                          draft_weights=draft.weight_bytes(drafted, profile) if drafted else 0,
                           windows=any(group.window for group in model.groups))
 
 
 def prepare_deployment(deployment: Deployment) -> PreparedMemory:
     """`prepare` of a deployment."""
     return prepare(deployment.model, deployment.weights, deployment.keys, deployment.values, deployment.engine,
-                   deployment.parallel)
+                   deployment.parallel, draft.beside(deployment) if deployment.draft else None)
 
 
 def settings(deployment: Deployment) -> dict[str, float | int]:
@@ -144,6 +147,14 @@ def framework_bytes(prepared: PreparedMemory, accelerator: Accelerator) -> tuple
     return int(overheads.NON_TORCH[kind][0] * GIB), outside
 
 
+def draft_bytes(prepared: PreparedMemory, context: int, own: int, batch: int) -> int:
+    """Weights and cache of the draft on one device."""
+    key = ("draft", batch)
+    if key not in prepared.reservations:
+        prepared.reservations[key] = draft.reservation(prepared.draft, prepared.engine, batch)
+    return prepared.draft_weights + prepared.reservations[key].sequence_bytes(context) * own
+
+
 @dataclass(frozen=True, slots=True)
 class Card:
     """What a question fixes beside the number of sequences."""
@@ -183,11 +194,12 @@ def sizes(prepared: PreparedMemory, asked: Card, own: int) -> tuple[bool, int, i
     batch = (step if step > own else own) if step else asked.prompt * own
     share = asked.share if batch == step else fraction_of(prepared, asked, batch)
     worst = (False, 1, 0, 0, 0)
+    beside = draft_bytes(prepared, asked.context, own, batch) if prepared.draft else 0
     for position, numbers in enumerate(prepared.stages):
         active = activations(prepared, batch, own if numbers.last else 0)
         graphs = graph_bytes(prepared, numbers.layers, own, asked.usable)
         kv = reservation(prepared, position, batch).sequence_bytes(asked.context) * own
-        total = numbers.weights + kv + active + graphs + asked.inside + asked.outside
+        total = numbers.weights + kv + beside + active + graphs + asked.inside + asked.outside
         budget = limit(profile, asked.visible, share, asked.outside, active, graphs, asked.used)
         if position == 0 or total - budget > worst[1] - worst[2]:
             worst = (total <= budget, total, budget, numbers.weights, kv)

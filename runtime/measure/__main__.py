@@ -6,7 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-SUPPORT = {"tables", "__main__"}
+
+
+def generators() -> list[str]:
+    """Names of this package's modules that generate from the folder of facts: those that take --facts."""
+    folder = Path(__file__).parent
+    return [module.name for module in pkgutil.iter_modules([str(folder)]) if module.name != "__main__"
+            and '"--facts"' in (folder / f"{module.name}.py").read_text(encoding="utf-8")]
 
 
 def main() -> int:
@@ -19,12 +25,11 @@ def main() -> int:
     if not facts.is_dir():
         parser.error(f"--facts: {facts} is not a folder")
     failed = []
-    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
-        if module.name not in SUPPORT:
-            print(f"{module.name}: ", end="", flush=True)
-            command = [sys.executable, "-m", f"runtime.measure.{module.name}", "--facts", str(facts)]
-            if subprocess.run(command + ["--check"] * options.check, check=False).returncode:
-                failed.append(module.name)
+    for name in generators():
+        print(f"{name}: ", end="", flush=True)
+        command = [sys.executable, "-m", f"runtime.measure.{name}", "--facts", str(facts)]
+        if subprocess.run(command + ["--check"] * options.check, check=False).returncode:
+            failed.append(name)
     if failed:
         print("failed: " + ", ".join(failed), file=sys.stderr)
     return bool(failed)
