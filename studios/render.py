@@ -191,9 +191,9 @@ def digest(text: str) -> str:
 
 
 def check(name: str, source: str) -> str:
-    """Digest of the default question's panel: the worker's self-check, and what warms a snapshot up."""
-    *_, last = replies(name, "", source)
-    return digest(last["panel"]) if last["type"] == "answer" else last["message"]
+    """Digests of the default question's panels, the first and the last, by commas: what warms a snapshot up."""
+    panels = [reply["panel"] for reply in answers(name, "", source) if reply["type"] == "answer"]
+    return ",".join((digest(panels[0]), digest(panels[-1])))
 
 
 def examples(name: str) -> list[dict]:

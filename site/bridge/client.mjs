@@ -95,12 +95,12 @@ const handlers = {
     ready = true;
     progress(null);
     every("[data-ready], [data-live-disabled]", (element) => { element.disabled = false; });
-    const verified = message.verified ? "checked: it gives the figures shown" : "but its figures differ from the painted ones in this browser";
-    state("ready", `Python ready in ${message.seconds.toFixed(1)} s; ${MB(message.bytes)} MB, all from this ${inlined("worker.mjs") ? "file" : "folder"}; ${verified}${message.note ? `. Without the snapshot: ${message.note}` : ""}`);
-    if (!last) { last = message.answer; charts.then((module) => module.painted(message.answer)); }
+    state("ready", `Python ready in ${message.seconds.toFixed(1)} s; ${MB(message.bytes)} MB, all from this ${inlined("worker.mjs") ? "file" : "folder"}${message.note ? `. Without the snapshot: ${message.note}` : ""}`);
+    paint(message.answer, message.verified);
     if (asked !== null || location.search || location.hash.startsWith("#?")) ask(true);
     root.dispatchEvent(new Event("bridge-ready"));
   },
+  checked(message) { paint(message.answer, message.verified, "; it gives the figures shown"); },
   progress(message) { if (message.id === id) progress(message.fraction, 1); },
   answer(message) { if (message.id === id) show(message); },
   complete(message) { if (message.id === id && panel.dataset.state !== "stale") settle("current"); },
@@ -113,6 +113,14 @@ function receive(message) {
   if (message.id === id && message.type === "complete") pending = false;
   handlers[message.type](message);
   watch();
+}
+
+// The worker's own answer to the default question: what the painted page shows, if all is well.
+function paint(answer, verified, good = "") {
+  if (shown) return;
+  last = answer;
+  charts.then((module) => module.painted(answer));
+  status.textContent += verified ? good : "; but its figures differ from the painted ones in this browser";
 }
 
 // ---- asking and showing ------------------------------------------------------------------------------------------------

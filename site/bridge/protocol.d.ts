@@ -13,7 +13,7 @@ export interface Boot {
   files: { [role: string]: { path: string; bytes: number; parts?: string[] } }; // by role: "pyodide.mjs", "app.zip", "snapshot.bin", ...
   source: string; // pattern of source links, with {path} and {line}
   plain: boolean; // do not use the snapshot (it failed before)
-  check: string; // sha256 (hex) of the default panel as the build rendered it: the worker's self-check
+  check: string[]; // sha256 (hex) of the default question's first and last panel, as the build rendered them
   packages: string[]; // packages to load after "ready", in the background (numpy), by name in the lock file
 }
 export interface Ask { type: "ask"; id: number; studio: string; form: string; source: string } // form: URL-encoded fields
@@ -27,8 +27,11 @@ export type ToWorker = Boot | Ask | Take | Cancel | Run;
 
 /** Loading, by named stage; `loaded`/`total` are bytes of all files together. */
 export interface Stage { type: "stage"; stage: "download" | "unpack" | "start" | "check"; loaded: number; total: number }
-/** `note` says in words why the snapshot was not used, when it was not. `verified`: painted page = Python's own answer. */
+/** `note` says in words why the snapshot was not used, when it was not. `verified`: this first answer has the bytes that the
+ * build gave; with a snapshot nothing else is ever "ready". */
 export interface Ready { type: "ready"; how: "snapshot" | "plain"; seconds: number; bytes: number; verified: boolean; note: string; answer: Answer }
+/** Later, when nothing was asked meanwhile: whether the whole default answer has the bytes of the painted page. */
+export interface Checked { type: "checked"; verified: boolean; answer: Answer }
 /** The snapshot did not do: the page starts a fresh worker without it. */
 export interface Again { type: "again"; note: string }
 /** Terminal: the runtime could not be loaded, or died. The page keeps what it shows. */
@@ -52,7 +55,7 @@ export interface Invalid { type: "invalid"; id: number; message: string; errors:
 /** A fault of ours, in words. The last answer stays. */
 export interface Broken { type: "broken"; id: number; message: string }
 export interface Ran { type: "ran"; id: number; output: string; error: boolean }
-export type FromWorker = Stage | Ready | Again | Failed | Progress | Answer | Complete | Files | Invalid | Broken | Ran;
+export type FromWorker = Stage | Ready | Checked | Again | Failed | Progress | Answer | Complete | Files | Invalid | Broken | Ran;
 
 // ---- what a page holds ---------------------------------------------------------------------------------------------
 //
@@ -103,7 +106,7 @@ export interface PageConfig {
   files: Boot["files"];
   worker: string[]; // the roles that the worker needs
   source: string;
-  check: string;
+  check: string[];
   packages: string[];
   patience: number; // ms without a word from a busy worker before it is taken for dead and restarted (once)
 }

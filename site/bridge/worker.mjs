@@ -129,17 +129,30 @@ async function startPython(loadPyodide, options, note, snapshotted) {
     const render = pyodide.pyimport("studios.render");
     [respond, runLines] = [render.respond, (text) => pyodide.pyimport("studios.drawer").run(text)];
     report("check");
-    const answer = [...respond(JSON.stringify({ type: "ask", id: 0, studio: boot.studio, form: "", source: boot.source }))].map((text) => JSON.parse(text)).at(-2);
-    const verified = answer.type === "answer" && render.digest(answer.panel) === boot.check;
+    const question = { type: "ask", id: 0, studio: boot.studio, form: "", source: boot.source };
+    const replies = respond(JSON.stringify(question)), sooner = () => JSON.parse(replies.next().value);
+    let answer = sooner();
+    while (answer.type === "progress") answer = sooner();
+    const verified = sameAs(boot.check[0], answer);
     if (!verified && snapshotted) throw new Error("its first answer differs from the painted one");
     if (answer.type !== "answer") throw new Error(answer.message);
     post({ type: "ready", how: snapshotted ? "snapshot" : "plain", seconds: (performance.now() - started) / 1000, bytes: loaded, verified, note: note || boot.note, answer });
+    working = true; // the rest of the default answer is compared when nobody asks anything else
+    if (boot.check[0] === boot.check.at(-1)) post({ type: "checked", verified, answer });
+    await answerTo(question, replies, checked).catch(() => {}); // what fails here fails again, and is told, when it is asked
+    working = false;
     work();
     if (boot.packages.length) await pyodide.loadPackage(boot.packages, quiet);
   } catch (error) {
     if (!snapshotted) throw error;
     post({ type: "again", note: `the snapshot could not be used: ${error.message}` });
   }
+}
+
+const sameAs = (digest, answer) => answer.type === "answer" && pyodide.pyimport("studios.render").digest(answer.panel) === digest;
+function checked(text) {
+  const answer = JSON.parse(text);
+  if (answer.type === "answer") post({ type: "checked", verified: sameAs(boot.check.at(-1), answer), answer });
 }
 
 // ---- answering -----------------------------------------------------------------------------------------------------
@@ -159,17 +172,16 @@ async function work() {
   working = false;
 }
 
-async function answerTo(message) {
-  const replies = respond(JSON.stringify(message));
+async function answerTo(message, replies = respond(JSON.stringify(message)), send = (text) => self.postMessage(text)) {
   let until = performance.now() + SLICE_MS, held = null;
   try {
     for (;;) {
       const { done, value } = replies.next();
       if (done) break;
       if (value.length < 400 && JSON.parse(value).type === "progress") held = value; // a slice's newest report is enough
-      else { self.postMessage(value); held = null; }
+      else { send(value); held = null; }
       if (performance.now() < until) continue;
-      if (held) self.postMessage(held);
+      if (held) send(held);
       held = null;
       await turn();
       if (newest !== message.id) return;

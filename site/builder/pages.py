@@ -28,7 +28,7 @@ class Painted:
     source: str
     answer: dict  # the "answer" message
     downloads: tuple[str, ...]  # names of the files a reader may save
-    digest: str
+    check: str  # `render.check`
     panel: str  # with charts drawn
 
 
@@ -42,12 +42,13 @@ def paint(name: str, source: str) -> Painted:
     """Answer the default question. Raises BuildError where it has no answer: such a page must not be built."""
     from studios import render
 
-    *_, last = render.replies(name, "", source)
     *_, taken = render.files(name, "")
-    if last["type"] != "answer":
-        raise BuildError(f"studio {name}: the default question is refused: {last['message']}")
+    replies = tuple(render.replies(name, "", source))
+    if replies[-1]["type"] != "answer":
+        raise BuildError(f"studio {name}: the default question is refused: {replies[-1]['message']}")
+    last = replies[-1]
     return Painted(name=name, view=render.studio(name), source=source, answer=last, downloads=tuple(taken["files"]),
-                   digest=render.digest(last["panel"]), panel=draw(last["panel"], last["charts"], f"studio {name}"))
+                   check=render.check(name, source), panel=draw(last["panel"], last["charts"], f"studio {name}"))
 
 
 def head(assets: Assets, prefix: str) -> str:
@@ -68,7 +69,7 @@ def tail(assets: Assets, prefix: str, painted: Painted) -> str:
 def configuration(assets: Assets, prefix: str, painted: Painted, wheels: tuple[str, ...] = ()) -> dict:
     """`PageConfig` of protocol.d.ts. `wheels`: packages that a single file carries for its worker."""
     return {"studio": painted.name, "assets": prefix, "files": assets.rows(), "worker": [*WORKER_FILES, *wheels],
-            "check": painted.digest, "packages": list(painted.view.PACKAGES), "patience": PATIENCE_MS,
+            "check": painted.check.split(","), "packages": list(painted.view.PACKAGES), "patience": PATIENCE_MS,
             "source": painted.source}
 
 

@@ -44,8 +44,8 @@ def build(options: Options, effects: Effects) -> list[Painted]:
     folders = chosen(options)
     on_path(options.root, folders)
     files = vendored(effects)
-    assets, digests = shared_assets(options, effects, files, folders)
     served = [paint(name, options.pattern("../")) for name in folders]
+    assets, digests = shared_assets(options, effects, files, folders)
     for painted in served:
         same_everywhere(painted, digests)
         effects.write(f"{painted.name}/index.html", served_page(options, assets, painted))
@@ -107,9 +107,9 @@ def short_lock(data: bytes, wheels: list[str]) -> bytes:
 
 def same_everywhere(painted: Painted, digests: dict[str, str]) -> None:
     """Promise 2, kept at build time: Pyodide's panel has CPython's bytes. Raises BuildError."""
-    if digests and digests[painted.name] != painted.digest:
+    if digests and digests[painted.name] != painted.check:
         raise BuildError(f"studio {painted.name}: the default panel differs between CPython and Pyodide "
-                         f"({painted.digest[:12]} and {digests[painted.name][:12]}); tests/wasm shows where")
+                         f"({painted.check[-12:]} and {digests[painted.name][-12:]}); tests/wasm shows where")
 
 
 def served_page(options: Options, assets: Assets, painted: Painted) -> str:

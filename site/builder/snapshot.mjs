@@ -1,5 +1,5 @@
 // node snapshot.mjs make  RUNTIME_DIR APP_ZIP STUDIOS_JSON SNAPSHOT   make a memory snapshot, print {studio: digest}
-// node snapshot.mjs boot  RUNTIME_DIR APP_ZIP STUDIOS_JSON [SNAPSHOT] boot (from a snapshot if given), print {seconds, digests}
+// node snapshot.mjs boot  RUNTIME_DIR APP_ZIP STUDIOS_JSON [SNAPSHOT] boot (from a snapshot if given), print {seconds until imported, digests}
 // STUDIOS_JSON: {"studio": "pattern of source links"}. Used by the build and by tests/wasm.
 import fs from "node:fs";
 import path from "node:path";
@@ -44,9 +44,9 @@ function tidy({ pyimport, _module: { memory, _malloc, _free } }) {
 const start = performance.now();
 const pyodide = await loadPyodide(options);
 const render = pyodide.pyimport("studios.render");
+const seconds = (performance.now() - start) / 1000;
 const digests = {};
 for (const [studio, source] of Object.entries(JSON.parse(studiosText))) digests[studio] = render.check(studio, source);
-const seconds = (performance.now() - start) / 1000;
 render.destroy();
 if (mode === "make") {
   pyodide.pyimport("studios.drawer").destroy();

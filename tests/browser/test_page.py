@@ -78,7 +78,8 @@ def test_status_says_how_python_came(opened, site):
     page, _ = opened()
     page.goto(site.page("slowcount"))
     text = ready(page)
-    assert "Python ready" in text and "checked" in text and "Without the snapshot" not in text
+    assert "Python ready" in text and "Without the snapshot" not in text
+    expect(page.locator("#status")).to_contain_text("it gives the figures shown")
 
 
 def test_address_with_a_question_is_asked(opened, site):
