@@ -14,7 +14,7 @@ class Segment:
     """One piece of a stacked bar."""
 
     label: str = help_field("what it is")
-    style: int = help_field("1 to 6: colour and pattern")
+    style: int = help_field("1 to 7: colour and pattern")
     x: str = help_field("left edge, '12.5%'")
     width: str = help_field("width, '3.2%'")
     middle: str = help_field("centre, for text inside")

@@ -145,6 +145,7 @@ def cheapness(row: Any) -> tuple:
 
 
 def choice(row: Any, asked: bool, links: Links) -> Choice:
+    """A matrix row as a line of the table of choices."""
     usd = row.usd_per_million
     return Choice(
         name=row.accelerator_name, way=f"{row.count} × {row.changes['quant']}", href=links.to(row.changes), asked=asked,

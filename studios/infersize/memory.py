@@ -9,6 +9,10 @@ from studios.explain import Ledger, Number, help_field
 from studios.infersize.speed import Figure, listed
 from studios.marks import Segment, percent, share_text, stack
 
+STYLES = {"Weights": 1, "KV cache, reserved": 2, "Activations": 3, "CUDA graphs": 4, "Framework": 5,
+          "Draft model weights": 6, "Draft model KV cache": 7}
+"""Colour and pattern of what fills a device, the same for every question."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryBar:
@@ -95,9 +99,8 @@ def scale(answer: Any) -> float:
 def bar(answer: Any, ledger: Ledger, whole: float, total: Number) -> MemoryBar:
     """The stacked bar against the lines of budget and usable memory."""
     plan, deployment = answer.memory, answer.deployment
-    pieces = [("Weights", plan.weights, 1), ("KV cache", plan.kv, 2), ("Activations", plan.activations, 3),
-              ("CUDA graphs", plan.graphs, 4), ("Framework", plan.framework, 5)]
-    segments = stack([(label, term.value, style, ledger.number(term)) for label, term, style in pieces], whole)
+    segments = stack([(term.name.removesuffix(", reserved"), term.value, STYLES.get(term.name, 7), ledger.number(term))
+                      for term in plan.total.parts], whole)
     low, high, over = plan.total.low, plan.total.high, plan.total.value - plan.budget.value
     spoken = ", ".join(f"{piece.label} {piece.number.text}" for piece in segments)
     devices = deployment.parallel.devices

@@ -61,23 +61,26 @@ class SpeculationView:
     crossover: tuple[tuple[float, int, float], ...] = help_field("(acceptance, batch, speed-up), for the chart")
 
 
-def cost_tile(cost: Any, utilisation: float, ledger: Ledger) -> Tile | None:
-    """USD per 1M tokens, compared with the span of API offers; None where no price is known."""
+def cost_tile(cost: Any, utilisation: float, ledger: Ledger) -> Tile:
+    """USD per 1M tokens, compared with the span of API offers."""
     own = cost.usd_per_million_blended
-    if own is None:
-        return None
     band = next((band for band in cost.offers if band.kind == "blended"), None)
-    whole = 1.15 * max(own.high or own.value, band.high if band else 0.0)
+    whole = 1.15 * max(0.0 if own is None else own.high or own.value, band.high if band else 0.0)
+    offers = dict(
+        band=range_mark(band.low, band.median, band.high, whole) if band else None,
+        band_name=(f"API offers {dollars(band.low)} to {dollars(band.high)}",) if band else ())
+    title = "Per 1M tokens, blended"
+    if own is None:
+        return Tile(title=title, number=None, mark=None, mark_name=(), **offers,
+                    notes=tuple((text,) for text in cost.not_known))
     number = ledger.number(own, dollars)
     return Tile(
-        title="Per 1M tokens, blended", number=number, mark_name=(number.range_text,) if number.range_text else (),
-        band_name=(f"API offers {dollars(band.low)} to {dollars(band.high)}",) if band else (),
+        title=title, number=number, mark_name=(number.range_text,) if number.range_text else (), **offers,
+        mark=range_mark(own.value if own.low is None else own.low, own.value, own.high or own.value, whole),
         notes=((ledger.number(cost.usd_per_million_input, dollars), " input, ",
                 ledger.number(cost.usd_per_million_output, dollars), " output"),
                ("a device-hour at ", ledger.number(cost.usd_per_gpu_hour, dollars),
-                f", busy {significant(100 * utilisation)} %")),
-        mark=range_mark(own.value if own.low is None else own.low, own.value, own.high or own.value, whole),
-        band=range_mark(band.low, band.median, band.high, whole) if band else None)
+                f", busy {significant(100 * utilisation)} %")))
 
 
 def cost_view(answer: Any, ledger: Ledger) -> CostView:
@@ -108,6 +111,7 @@ def money(term: Term, ledger: Ledger) -> Number:
 
 
 def offer(band: Any) -> Offer:
+    """A band of API offers as a line of the table."""
     cached = "" if band.cached_low is None else f"{dollars(band.cached_low)} to {dollars(band.cached_high)}"
     names = {"blended": "Blended, your mix", "blended 3:1": "Blended 3 : 1", "input": "Input", "output": "Output"}
     return Offer(kind=names.get(band.kind, band.kind), low=dollars(band.low), low_provider=band.low_provider,

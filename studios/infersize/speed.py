@@ -18,7 +18,7 @@ class Tile:
     """One headline figure."""
 
     title: str = help_field("what it is")
-    number: Number = help_field("the figure")
+    number: Number | None = help_field("the figure, or None where it is not known")
     mark: RangeMark | None = help_field("its span on a scale, or None")
     mark_name: Sentence = help_field("the span in words, () where there is none")
     band: RangeMark | None = help_field("a second span to compare with (API offers, the asked load), or None")

@@ -125,7 +125,7 @@ def page(answer: Any) -> Page:
         answer=answer, fits=answer.fits, verdict=verdict, lead=lead, remarks=remarks(answer),
         notes=notes(answer.deployment),
         remedies=tuple(remedy(one, links) for one in answer.remedies), memory=bytes_view, engine=engine,
-        tiles=tuple(tile for tile in (first, middle, last) if tile), targets=wanted, calibrated=speed.calibrated,
+        tiles=(first, middle, last), targets=wanted, calibrated=speed.calibrated,
         calibration=sentence_case(speed.calibration),
         assumptions=tuple(map(sentence_case, (*speed.assumptions, *speed.unknown))), **parts,
         matrix=matrix(answer, links), speculation=speculation, cost=money,
@@ -141,7 +141,8 @@ def sentences(answer: Any, ledger: Ledger, engine: str) -> tuple[Sentence, Sente
     each = "on each" if deployment.parallel.devices > 1 else "of memory"
     if answer.fits:
         verdict = (f"on {machine}: {counted(deployment.sequences, 'user')} at ",
-                   ledger.number(answer.speed.tokens_per_s_user, per_second), " each")
+                   ledger.number(answer.speed.tokens_per_s_user, per_second),
+                   " each" if deployment.sequences > 1 else "")
         usd = cost.usd_per_million_blended
         verdict += () if usd is None else (", ", ledger.number(usd, dollars), " per 1M tokens")
         rest = (ledger.number(plan.free), " of the engine's budget stay free.")
@@ -187,6 +188,7 @@ def targets(query: infersize.Query, speed: Any, ledger: Ledger) -> tuple[Target,
 
 
 def target(name: str, limit: float, term: Any, ledger: Ledger) -> Target:
+    """One target in seconds against a predicted time and its range."""
     low, high = (term.value, term.value) if term.low is None else (term.low, term.high)
     state = "met" if high <= limit else "missed" if low > limit else "open"
     words = {"met": "met", "missed": "missed", "open": "within the range: may be missed"}[state]

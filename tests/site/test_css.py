@@ -13,7 +13,7 @@ TEXT = [(ink, ground) for ground in GROUNDS for ink in ("ink", "soft", "accent",
 TEXT += [("ink", "sunk"), ("ink", "wash"), ("soft", "wash"), ("accent", "wash"), ("ink", "warn-wash"),
          ("warn", "warn-wash"), ("accent", "warn-wash"), ("soft", "warn-wash"), ("ink", "bad-wash"),
          ("bad", "bad-wash"), ("good", "good-wash"), ("on-accent", "accent"), ("ink", "h1")]
-TEXT += [(f"on-c{index}", f"c{index}") for index in range(1, 7)]
+TEXT += [(f"on-c{index}", f"c{index}") for index in range(1, 8)]
 TEXT += [("on-heat", f"h{index}") for index in range(2, 7)]
 TEXT += [("ink", f"d{index}") for index in range(1, 7)]
 MARKS = [(mark, ground) for ground in GROUNDS for mark in ("edge", *(f"c{index}" for index in range(1, 8)))]
