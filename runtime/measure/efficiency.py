@@ -213,13 +213,17 @@ def prefill_row(part: list[dict[str, str]], table: dict[str, Card], generation: 
 
 
 def allreduce(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
-    """All-reduce inside one machine by number of devices, the serving engines' own kernels inside CUDA graphs. Shares
-    are of the link's one-way rate (cards without a link: PCIe's): bandwidth_share one shot, compute_share two shots."""
-    found = [row for row in rows(facts / "kernels/allreduce.csv.gz") if row["framework"] != "nccl"
-             and not row["kernel"].endswith("_eager") and 1024 <= int(row["message_size"]) <= 1 << 28]
+    """All-reduce inside one machine by number of devices, the kernels that engines use there (`served`). Shares are of
+    the link's one-way rate (cards without a link: PCIe's): bandwidth_share one shot, compute_share two shots.
+
+    `message_size` counts elements: NCCL's rows take twice as long for half as for int8 at the same size, and only so do
+    they agree with Vidur's (bytes) on the same machines. Messages of 2 KiB to 64 MiB are fitted: what steps send.
+    """
+    found = [row for row in rows(facts / "kernels/allreduce.csv.gz")
+             if served(row, table[row["system"]]) and 1024 <= int(row["message_size"]) <= 1 << 25]
     for (generation, count), part in by_generation(found, "num_gpus"):
         n = int(count)
-        message = column(part, "message_size") / figures(part, table, lambda card: card.link or card.pcie)
+        message = 2 * column(part, "message_size") / figures(part, table, lambda card: card.link or card.pcie)
 
         def times(p: list[float], message=message, n=n) -> object:
             import numpy
@@ -233,6 +237,14 @@ def allreduce(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
         yield Row(operation="allreduce", generation=generation, compute=count, engine="any", launch_us=p[0],
                   bandwidth_share=p[1], compute_share=p[2], extra=p[3], residuals=rest, systems=systems(part),
                   source=AIC)
+
+
+def served(row: dict[str, str], card: Card) -> bool:
+    """Whether engines use this kernel on such cards: their own inside CUDA graphs where a link joins the devices or two
+    share PCIe; NCCL's for more over PCIe (vllm custom_all_reduce.py: "not supported on more than two PCIe-only GPUs")."""
+    if not card.link and int(row["num_gpus"]) > 2:
+        return row["framework"] == "nccl" and row["kernel"] == "all_reduce" and row["dtype"] == "half"
+    return row["framework"] != "nccl" and not row["kernel"].endswith("_eager")
 
 
 def profiled(facts: Path, name: str, system: str = "RTX4090") -> list[dict[str, str]]:

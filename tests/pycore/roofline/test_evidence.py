@@ -43,7 +43,7 @@ def test_median_tpot_error_is_under_15_percent(served):
     """The target of issue 2, point 21, over all aggregated runs and for the engines the product offers."""
     assert median(error for _, error, _ in served) < 15
     assert median(error for run, error, _ in served if run.engine in ("vllm", "sglang")) < 15
-    assert median(error for run, error, _ in served if run.engine == "vllm") < 13
+    assert median(error for run, error, _ in served if run.engine == "vllm") < 15
 
 
 def ttft_lines(served):

@@ -166,3 +166,15 @@ def test_sliding_windows_cap_what_is_read():
     group = next(group for group in full.groups if group.kind == "full")
     each = group.layers * group.elements_per_token * 2 / 3.35e12
     assert far - near == pytest.approx(each * (16_384 - 1024), rel=1e-9), "only the full layers go on growing"
+
+
+def test_all_reduces_reach_no_more_than_the_link_gives():
+    """Fitted shares of a link are shares: a large message moves at half to nine tenths of the link's one-way rate where a
+    link joins the devices (NCCL reports bus bandwidths of that order), and never above it."""
+    from pycore.roofline.efficiency import fits
+
+    linked = [fit for (operation, generation, _, _), fit in fits().items()
+              if operation == "allreduce" and generation not in ("ada", "blackwell") and fit.median_error_pct < 15]
+    assert len(linked) >= 10
+    for fit in linked:
+        assert 0.45 <= max(fit.bandwidth_share, fit.compute_share) <= 1.0, fit
