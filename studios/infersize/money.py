@@ -72,7 +72,7 @@ def cost_tile(cost: Any, utilisation: float, ledger: Ledger) -> Tile:
     title = "Per 1M tokens, blended"
     if own is None:
         return Tile(title=title, number=None, mark=None, mark_name=(), **offers,
-                    notes=tuple((text,) for text in cost.not_known))
+                    notes=tuple((text,) for text in cost.not_known if text.startswith("price")))
     number = ledger.number(own, dollars)
     return Tile(
         title=title, number=number, mark_name=(number.range_text,) if number.range_text else (), **offers,
