@@ -9,8 +9,8 @@ from studios.explain import Ledger, Number, help_field
 from studios.infersize.speed import Figure, listed
 from studios.marks import Segment, percent, share_text, stack
 
-STYLES = {"Weights": 1, "KV cache, reserved": 2, "Activations": 3, "Compute buffer": 3, "CUDA graphs": 4, "Framework": 5,
-          "Draft model weights": 6, "Draft model KV cache": 7}
+STYLES = {"Weights": 1, "KV cache, reserved": 2, "Activations": 3, "Compute buffer": 3, "CUDA graphs": 4,
+          "Framework": 5, "Draft model weights": 6, "Draft model KV cache": 7}
 """Colour and pattern of what fills a device, the same for every question."""
 
 
