@@ -71,12 +71,13 @@ def si(value: float, unit: str, digits: int = 3) -> str:
 
 
 def dollars(value: float) -> str:
-    """US dollars: two decimals from 1 dollar up, three significant digits below."""
+    """US dollars: two decimals from 1 dollar up, three significant digits below but never fewer than two decimals."""
     if value == float("inf"):
         return "∞"
     if abs(value) >= 1 or value == 0:
         return f"${value:,.2f}"
-    return f"${significant(value, 3)}"
+    whole, _, decimals = significant(value, 3).partition(".")
+    return f"${whole}.{decimals:0<2}"
 
 
 def count(text: str) -> float:

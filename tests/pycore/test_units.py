@@ -10,7 +10,7 @@ from pycore import units
 @pytest.mark.parametrize(("value", "unit", "text"), [
     (1 << 30, "B", "1 GiB"), (10_737_418_240, "B", "10 GiB"), (0, "B", "0 B"), (1536, "B", "1.5 KiB"),
     (0.0321, "s", "32.1 ms"), (1.5e-6, "s", "1.5 µs"), (9.89e14, "FLOP/s", "989 TFLOP/s"), (131072, "B/token", "131,072 B/token"),
-    (0.58, "USD", "$0.58"), (1234.5, "USD/1M tokens", "$1,234.50 per 1M tokens"), (71.23, "%", "71.2 %"),
+    (0.58, "USD", "$0.58"), (0.3, "USD", "$0.30"), (0.0123, "USD", "$0.0123"), (1234.5, "USD/1M tokens", "$1,234.50 per 1M tokens"), (71.23, "%", "71.2 %"),
     (41408, "tokens", "41,408 tokens"),
 ])
 def test_customary_writing(value, unit, text):
