@@ -180,6 +180,7 @@ function swap(html) {
     callbacks: {
       beforeNodeMorphed(old, next) {
         if (next.dataset?.keep !== undefined) { old.ariaBusy = "true"; return false; }
+        if (/^(SECTION|ARTICLE|TABLE|LI|DL)$/.test(old.nodeName) && old.isEqualNode(next)) return false; // most are unchanged
         if (next.dataset?.whole === undefined) return true;
         old.replaceWith(document.importNode(next, true));
         return false;
