@@ -18,8 +18,8 @@ def automatic(model: Model, devices: int) -> tuple[int, int]:
     tensor = max(divisor for divisor in divisors(devices) if model.attention_heads % divisor == 0)
     pipeline = devices // tensor
     if pipeline > model.layers:
-        raise InputError("count", devices, f"accepted: a number of devices that splits {model.attention_heads} attention"
-                                           f" heads and at most {model.layers} layers")
+        raise InputError("count", devices, f"accepted: a number of devices that splits {model.attention_heads} "
+                                           f"attention heads and at most {model.layers} layers")
     return tensor, pipeline
 
 

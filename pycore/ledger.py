@@ -77,7 +77,7 @@ class Term:
 
     @property
     def substituted(self) -> str:
-        """The formula with its values put in: '2 × 28 × 4 × 128 × 2 × 8,192'; of a rule in words, its inputs one by one."""
+        """The formula with its values put in: '2 × 28 × 4 × 128'; of a rule in words, its inputs one by one."""
         values = {name: written(value) for name, value in self.inputs}
         if not values:
             return self.formula

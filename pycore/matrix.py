@@ -83,7 +83,7 @@ def rows(deployment: Deployment, formats: Iterable[Format], *, accelerators: Ite
 
 @functools.lru_cache(maxsize=1024)
 def hourly_price(accelerator_id: str, devices: int) -> float | None:
-    """The price of one of so many devices that `cost` would take, in USD per hour; None where the catalogue has none."""
+    """The price of one of so many devices that `cost` would take, USD per hour; None where the catalogue has none."""
     chosen = choose(catalog.cloud_prices(accelerator_id), devices)
     return None if chosen is None else chosen.usd_per_gpu_hour
 
@@ -104,8 +104,8 @@ def lay_out(deployment: Deployment, weights: Format, count: int) -> Column | Non
         changes |= {"engine": profile.id}
     if (keys, values) != (deployment.keys, deployment.values):
         changes |= {"kv_dtype": "auto", "v_dtype": "same"}
-    prepared = quick.prepare_deployment(replace(deployment, weights=weights, keys=keys, values=values, parallel=parallel,
-                                                engine=profile.id))
+    prepared = quick.prepare_deployment(replace(deployment, weights=weights, keys=keys, values=values,
+                                                parallel=parallel, engine=profile.id))
     return Column(weights=weights, keys=keys, values=values, engine=profile.id, parallel=parallel, memory=prepared,
                   changes=changes)
 
@@ -123,8 +123,8 @@ def kept(profile: Engine, cache: Format) -> Format:
 
 def row(deployment: Deployment, accelerator: Accelerator, column: Column) -> MatrixRow:
     """One accelerator asked one column, without its price."""
-    size = quick.memory(column.memory, accelerator, deployment.context, deployment.sequences, deployment.memory_fraction,
-                        deployment.max_batched_tokens, deployment.used_bytes, deployment.prompt)
+    size = quick.memory(column.memory, accelerator, deployment.context, deployment.sequences,
+                        **quick.settings(deployment))
     found, decode, reason = (None, 0.0, "does not fit") if not size.fits else speed_of(deployment, accelerator, column)
     total = found and found.requests_per_s * deployment.output
     return MatrixRow(
@@ -150,7 +150,8 @@ def speed_of(deployment: Deployment, accelerator: Accelerator, column: Column) -
     return found, step_seconds(step.step, load.together, load.together * load.context), ""
 
 
-def priced(found: MatrixRow, deployment: Deployment, price: float, utilisation: float, cached_share: float) -> MatrixRow:
+def priced(found: MatrixRow, deployment: Deployment, price: float, utilisation: float,
+           cached_share: float) -> MatrixRow:
     """The row with its blended price, by the formulas of `cost.tokens`."""
     if found.pace is None:
         return found

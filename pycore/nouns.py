@@ -164,7 +164,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accelerator:
-    """One device. Rates are dense with fp32 accumulation; None means the device has no such path or no source gave it."""
+    """One device. Rates are dense, with fp32 accumulation; None: the device has no such path, or no source gave it."""
 
     id: str
     name: str

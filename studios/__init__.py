@@ -1,1 +1,1 @@
-"""One folder a product: `view.py`, `charts.py`, templates, `examples.json`. What a folder must hold is in `render.py`."""
+"""One folder a product: `view.py`, `charts.py`, templates, `examples.json`. `render.py` says what it must hold."""

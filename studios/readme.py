@@ -1,4 +1,4 @@
-"""The README's map, generated: system | page | command | core function | data. `python -m studios.readme` rewrites it."""
+"""The README's map, generated: system | page | command | core function | data. `python -m studios.readme`."""
 
 import sys
 from pathlib import Path

@@ -171,3 +171,10 @@ def test_no_registry_address_in_the_repository():
             text = path.read_bytes().decode("utf-8", errors="ignore")
             faults += [f"{name}: {host}" for host in hosts if host in text]
     assert not faults, faults
+
+
+def test_ruff_finds_nothing():
+    places = ["pycore", "studios", "runtime", "site", "tests", "build.py"]
+    result = subprocess.run([sys.executable, "-m", "ruff", "check", "--quiet", "--output-format", "concise", *places],
+                            capture_output=True, text=True, cwd=ROOT, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr

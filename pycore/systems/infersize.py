@@ -72,7 +72,8 @@ class Query:
     used_gib: float = knob(0.0, "Already used", unit="GiB", low=0.0, high=4096.0, group=ENGINE,
                            help="Memory of each device that other programs hold (free = usable - this).")
     usd_per_gpu_hour: float = knob(0.0, "Price", unit="USD per GPU-hour", low=0.0, high=10000.0, group=MONEY,
-                                   zero="cheapest dated on-demand price in the catalogue", help="What one device costs.")
+                                   zero="cheapest dated on-demand price in the catalogue",
+                                    help="What one device costs.")
     utilisation: float = knob(0.5, "Utilisation", low=0.01, high=1.0, group=MONEY,
                               help="Share of the hour the machine is busy at the load above.")
     cached_share: float = knob(0.0, "Cached prompt share", low=0.0, high=1.0, group=MONEY,

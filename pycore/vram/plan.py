@@ -177,7 +177,8 @@ def stage_plan(deployment: Deployment, profile: Engine, index: int) -> MemoryPla
         kv_bytes_per_token=per_token(model, deployment.keys, deployment.values, tensor, group_layers(model, stage)),
         vision=next((part for part in held.parts if part.name == "Vision tower"), None),
         mtp=mtp_term(deployment, profile, tensor), host=host_term(deployment, profile),
-        rows=(*held.parts, *kv.parts, *drafted, activations, graphs, outside, inside), draft=drafted, tensor=tensor, sequences=sequences,
+        rows=(*held.parts, *kv.parts, *drafted, activations, graphs, outside, inside), draft=drafted,
+        tensor=tensor, sequences=sequences,
         batch_tokens=batch, reservation=reservation, notes=notes(deployment, profile, usable, fraction, starting))
 
 

@@ -1,1 +1,1 @@
-"""Generators of `data/`: each writes its tables from named sources, or with --check compares them with what is there."""
+"""Generators of `data/`: each writes its tables from named sources, or compares them with what is there (--check)."""

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 
-
 def generators() -> list[str]:
     """Names of this package's modules that generate from the folder of facts: those that take --facts."""
     folder = Path(__file__).parent

@@ -241,7 +241,7 @@ def allreduce(facts: Path, table: dict[str, Card]) -> Iterator[Row]:
 
 def served(row: dict[str, str], card: Card) -> bool:
     """Whether engines use this kernel on such cards: their own inside CUDA graphs where a link joins the devices or two
-    share PCIe; NCCL's for more over PCIe (vllm custom_all_reduce.py: "not supported on more than two PCIe-only GPUs")."""
+    share PCIe; NCCL's for more over PCIe (vllm custom_all_reduce: "not supported on more than two PCIe-only GPUs")."""
     if not card.link and int(row["num_gpus"]) > 2:
         return row["framework"] == "nccl" and row["kernel"] == "all_reduce" and row["dtype"] == "half"
     return row["framework"] != "nccl" and not row["kernel"].endswith("_eager")

@@ -26,7 +26,7 @@ def jsonl_text(rows: Iterable[Mapping[str, object]]) -> str:
 
 
 def settle(files: Mapping[str, str], *, check: bool) -> int:
-    """Write each file (path from the repository root -> text), or compare. Returns the exit status: 1 on a difference."""
+    """Write each file (path from the repository root -> text), or compare. Exit status, 1 on a difference."""
     differing = []
     for name, text in files.items():
         path = ROOT / name

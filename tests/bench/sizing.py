@@ -32,8 +32,9 @@ def kv_table() -> None:
     print(f"{'model':28}{'right':>8}{'infersize':>12}{'llmfit 1.1.17':>22}{'hf-mem 0.5.6':>22}")
     for repository, right, _ in QUESTIONS:
         ours = architectural(catalog.model(repository))
+        theirs = peers.llmfit_kv_bytes(repository, CONTEXT), peers.hf_mem_kv_bytes(CONFIGS[repository], CONTEXT)
         cells = [f"{value / 2**30:.1f} ({value / 2**30 / right:.1f}x)" if value else "not installable"
-                 for value in (peers.llmfit_kv_bytes(repository, CONTEXT), peers.hf_mem_kv_bytes(CONFIGS[repository], CONTEXT))]
+                 for value in theirs]
         print(f"{repository:28}{right:8.1f}{ours:12.1f}{cells[0]:>22}{cells[1]:>22}")
         if round(ours, 1) != right:
             raise SystemExit(f"{repository}: {ours} GiB instead of {right}")
