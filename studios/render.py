@@ -42,6 +42,7 @@ ROOT = PurePosixPath(__file__.replace("\\", "/")).parents[1]
 
 CHART_CONFIG: dict[str, Any] = {
     "background": None,
+    "aria": False,  # a drawing is one image with one label; its figures stand in tables beside it
     "font": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif",
     "axis": {"labelColor": "var(--soft)", "titleColor": "var(--soft)", "gridColor": "var(--line)",
              "domainColor": "var(--line)", "tickColor": "var(--line)", "labelFontSize": 12, "titleFontSize": 12,

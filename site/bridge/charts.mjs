@@ -19,6 +19,7 @@ async function draw(id, load) {
   if (!place || !spec) return;
   const stage = document.createElement("div");
   stage.className = "chart-live";
+  stage.ariaHidden = "true"; // the place is one image with one label
   const old = [...place.children];
   place.append(stage);
   const width = place.clientWidth;

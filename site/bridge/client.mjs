@@ -103,10 +103,10 @@ const handlers = {
   checked(message) { paint(message.answer, message.verified, "; it gives the figures shown"); },
   progress(message) { if (message.id === id) progress(message.fraction, 1); },
   answer(message) { if (message.id === id) show(message); },
-  complete(message) { if (message.id === id && panel.dataset.state !== "stale") settle("current"); },
+  complete(message) { if (message.id === id && shown === id) settle("current"); },
   files(message) { taken?.(message); taken = null; },
-  invalid(message) { if (message.id === id) refuse(message.errors); },
-  broken({ id: reply, message }) { if (reply === id) refuse([{ field: "", message: `This is a fault of ours, not of your question: ${message}`, suggestions: [] }]); },
+  invalid(message) { if (message.id === id) refuseSoon(message.errors); },
+  broken({ id: reply, message }) { if (reply === id) refuseSoon([{ field: "", message: `This is a fault of ours, not of your question: ${message}`, suggestions: [] }]); },
   ran(message) { running = message.id < runs; lines.then((module) => module.show(message)); },
 };
 function receive(message) {
@@ -166,6 +166,9 @@ function show(answer) {
   tables.refresh();
 }
 
+// What is half typed is not yet wrong: a fault is shown when the reader pauses.
+function refuseSoon(errors) { clearTimeout(slow); slow = setTimeout(refuse, 250, errors); }
+
 function refuse(errors) {
   controls.showFaults(form, errors, () => ask());
   settle("stale");
@@ -204,9 +207,8 @@ const charts = use("charts.mjs");
 const loadVega = () => use("vega.js");
 const formText = () => controls.fields(form);
 
-let later = 0;
-form.addEventListener("input", () => { clearTimeout(later); later = setTimeout(ask, 40); });
-form.addEventListener("change", () => { clearTimeout(later); ask(); });
+form.addEventListener("input", () => ask()); // at once: a newer question supersedes a running one
+form.addEventListener("change", () => ask());
 form.addEventListener("submit", (event) => { event.preventDefault(); ask(true); });
 document.addEventListener("theme", () => charts.then((module) => module.redraw(loadVega)));
 addEventListener("popstate", () => { controls.fill(form, stated()); ask(); });

@@ -14,7 +14,7 @@ def draw(panel: str, charts: dict[str, dict], source: str) -> str:
         pattern = re.compile(rf'(<(\w+)\b[^>]*\bdata-chart="{re.escape(chart)}"[^>]*>)(</\2>)')
         if len(pattern.findall(panel)) != 1:
             raise BuildError(f'{source}: the panel needs exactly one empty element with data-chart="{chart}"')
-        drawing = "".join(f'<span class="{name}">{svg(spec, width, f"{chart}-{name}-")}</span>'
+        drawing = "".join(f'<span class="{name}" aria-hidden="true">{svg(spec, width, f"{chart}-{name}-")}</span>'
                           for name, width in WIDTHS.items())
         panel = pattern.sub(lambda match, drawing=drawing: match.group(1) + drawing + match.group(3), panel)
     return panel
@@ -41,7 +41,9 @@ def with_width(spec: dict, width: int) -> dict:
 
 
 def compact(text: str) -> str:
-    """The same drawing in fewer bytes: coordinates to a tenth of a pixel, no attributes that say the default."""
+    """The same drawing in fewer bytes: coordinates to a tenth of a pixel, no attributes that say the default, and none for
+    screen readers: the place it stands in is one image with one label.
+    """
     text = re.sub(r"-?\d+\.\d{2,}", lambda match: f"{float(match.group()):.1f}".removesuffix(".0"), text)
     return re.sub(r' (?:xmlns:xlink="[^"]*"|stroke-miterlimit="10"|opacity="1"|pointer-events="none"'
-                  r'|aria-roledescription="[^"]*"|role="graphics-[^"]*")', "", text)
+                  r'|aria-[a-z]+="[^"]*"|role="[^"]*")', "", text)

@@ -1,4 +1,5 @@
-"""Make sure that a Chromium is there for the browser tests: the system's, else apt-get (root on Debian), else Playwright's.
+"""Make sure that the browsers of the tests are there: Chromium (the system's, else apt-get where root on Debian, else
+Playwright's own) and Firefox (the system's, else apt-get).
 
 Prints what it found; exits 1 with the command to run where nothing worked.
 """
@@ -9,12 +10,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FIREFOX = ("firefox-esr", "firefox")
+ELSEWHERE = {"chromium": ("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",),
+             "firefox": ("/Applications/Firefox.app/Contents/MacOS/firefox",)}
 
 
-def system_chromium() -> str | None:
-    """Path of a Chromium or Chrome on this machine, or None."""
-    return next((path for name in NAMES if (path := shutil.which(name))), None)
+def on_path(names: tuple[str, ...], elsewhere: tuple[str, ...]) -> str | None:
+    """The first of these programs that this machine has."""
+    found = (shutil.which(name) for name in names)
+    return next((path for path in (*found, *filter(os.path.exists, elsewhere)) if path), None)
 
 
 def playwright_chromium() -> str | None:
@@ -27,29 +32,40 @@ def playwright_chromium() -> str | None:
 
 
 def find() -> str | None:
-    """The browser to use: the system's first, then Playwright's own."""
-    return system_chromium() or playwright_chromium()
+    """The Chromium to use: the system's first, then Playwright's own."""
+    return on_path(CHROMIUM, ELSEWHERE["chromium"]) or playwright_chromium()
 
 
-def attempts() -> list[list[str]]:
-    """The commands that may bring a browser, in the order to try."""
-    commands = []
+def find_firefox() -> str | None:
+    """The Firefox to use; Playwright's patched one does not speak the protocol that the test needs."""
+    return on_path(FIREFOX, ELSEWHERE["firefox"])
+
+
+def apt(package: str) -> list[list[str]]:
+    """Commands that install a Debian package, where that can be done here."""
     if hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("apt-get"):
-        commands += [["apt-get", "update", "-q"], ["apt-get", "install", "-yq", "chromium"]]
-    return commands + [[sys.executable, "-m", "playwright", "install", "chromium"]]
+        return [["apt-get", "update", "-q"], ["apt-get", "install", "-yq", package]]
+    return []
 
 
 def main() -> int:
-    for command in [None, *attempts()]:
-        if command:
+    status = 0
+    playwright = [[sys.executable, "-m", "playwright", "install", "chromium"]]
+    for name, look, commands, advice in (
+            ("Chromium", find, apt("chromium") + playwright,
+             "sudo apt-get install chromium\nor: .venv/bin/python -m playwright install chromium"),
+            ("Firefox", find_firefox, apt("firefox-esr"), "sudo apt-get install firefox-esr (or Mozilla's own)")):
+        for command in commands:
+            if look():
+                break
             print("+", " ".join(command), flush=True)
             subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
-        if path := find():
+        if path := look():
             print(f"browser for the tests: {path}")
-            return 0
-    print("No Chromium for the browser tests. Install one with: sudo apt-get install chromium"
-          "\nor: .venv/bin/python -m playwright install chromium", file=sys.stderr)
-    return 1
+        else:
+            print(f"No {name} for the browser tests. Install one with: {advice}", file=sys.stderr)
+            status = 1
+    return status
 
 
 if __name__ == "__main__":
