@@ -84,13 +84,15 @@ def riding(step: Step, load: Requests) -> Pace:
 
     A step has to carry `due` prompt tokens beside one token of each decoding sequence. When both together exceed the
     budget, prompts queue, and only as many sequences decode as the budget can feed; the others wait (Little's law).
+    Where answers are so short that it feeds less than one, one decodes in some of the steps only.
     """
     together, prompt, output, chunks = load.together, load.prompt, load.output, load.chunks
     decoding = min(together, max(1, load.budget * output // (prompt + output)))
+    fed = min(decoding, load.budget * output / (prompt + output))
     room = max(1, load.budget - decoding)
     due = min(decoding * prompt / output, room)
-    chunk = -(-prompt // chunks)
-    alike = max(1.0, due / prompt) if chunks == 1 else 1.0  # prompts read side by side, on average
+    chunk = load.chunk
+    alike = max(1.0, due / chunk)  # prompts, or pieces of them, read side by side, on average
     cached = decoding * load.context
     decode = step_seconds(step, decoding, cached)
     mixed = step_seconds(step, decoding, cached, ((chunk, (prompt - chunk) // 2, alike),), alike)
@@ -98,7 +100,7 @@ def riding(step: Step, load: Requests) -> Pace:
     burst = burst_seconds(own, alone, load.sequences)
     if decoding < together:
         tpot = token_seconds(decode, mixed, 1.0)
-        ttft = max(load.sequences / (decoding * load.batches) * output * tpot - output * tpot, own)
+        ttft = max(load.sequences / (fed * load.batches) * output * tpot - output * tpot, own)
         rate = load.sequences / (ttft + output * tpot)
         return Pace(decode, mixed, 1.0, tpot, alone, ttft, max(ttft, burst), rate)
     queued = waiting(due / room, own * min(1.0, prompt / room), load.sequences)  # short prompts share a step's room

@@ -79,6 +79,16 @@ def test_little_law_closes_when_prompts_queue():
     assert fed <= load.budget
 
 
+@pytest.mark.parametrize("prompt", [2049, 8192, 40_000])
+def test_prompts_are_not_answered_faster_than_they_are_read(prompt):
+    """Answers of one token to prompts longer than a step: the machine is a prompt reader, each waits for its turn."""
+    step = ready()
+    load = Requests(sequences=64, prompt=prompt, output=1, budget=2048)
+    found = pace(step, load)
+    assert found.requests_per_s <= 1.05 / prompt_seconds(step, load)  # full steps re-read the weights less often
+    assert found.ttft >= 0.9 * 63 * prompt_seconds(step, load)
+
+
 def test_one_sequence_alone_waits_for_nobody():
     load = Requests(sequences=1, prompt=1000, output=1000, budget=8192)
     step, found = ready(), pace(ready(), load)
