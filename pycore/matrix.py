@@ -94,7 +94,7 @@ def lay_out(deployment: Deployment, weights: Format, count: int) -> Column | Non
     if profile is None:
         return None
     try:
-        tensor, pipeline = automatic(deployment.model, count)
+        tensor, pipeline = automatic(deployment.model, count, weights=weights, expert=deployment.parallel.expert)
     except InputError:
         return None
     keys, values = kept(profile, deployment.keys), kept(profile, deployment.values)

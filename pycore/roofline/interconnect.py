@@ -8,11 +8,10 @@ import functools
 from dataclasses import dataclass
 
 from pycore.errors import NotKnown
+from pycore.layout import NODE, together
 from pycore.nouns import Accelerator
 from pycore.roofline.efficiency import Fit, fits, lineage
 
-NODE = 8  # devices that share a link in one machine; rack-scale systems below
-RACKS = {"nvidia-gb200-per-gpu": 72, "nvidia-gb300-per-gpu": 72}  # NVL72
 MEASURED_COUNTS = (2, 4, 8, 16)
 
 
@@ -39,9 +38,10 @@ class Link:
 @functools.lru_cache(maxsize=1024)
 def link(accelerator: Accelerator, devices: int) -> Link:
     """The link among `devices` cards. Raises NotKnown beyond one machine, and for devices that cannot be joined."""
-    most = RACKS.get(accelerator.id, 256 if accelerator.vendor == "Google" else NODE)
+    most = together(accelerator)
     if devices > most:
-        raise NotKnown(f"{devices} x {accelerator.name} span several machines; the catalogue has no network", "tp")
+        raise NotKnown(f"{devices} x {accelerator.name} span several machines and no source gives their network: at "
+                       f"most {most} can be timed as tensor parallel, more of them as pipeline stages", "tp")
     kind, bandwidth = joined_by(accelerator, devices)
     count = next((count for count in MEASURED_COUNTS if count >= devices), MEASURED_COUNTS[-1])
     return Link(kind=kind, devices=devices, bandwidth=bandwidth, fit=fitted(accelerator, kind, count))

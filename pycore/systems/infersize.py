@@ -9,10 +9,10 @@ from pycore.config_json import read_config
 from pycore.cost import Cost, cost
 from pycore.errors import InputError, InvalidQuery
 from pycore.knobs import knob
-from pycore.layout import layout
+from pycore.layout import NODE, layout, together
 from pycore.ledger import Term, terms_in
 from pycore.matrix import MatrixRow
-from pycore.nouns import Deployment, Format, Model, Parallel
+from pycore.nouns import Accelerator, Deployment, Format, Model, Parallel
 from pycore.roofline.speed import Speed, SpeedPoint, curve, speed
 from pycore.speculative import Speculation, speculate
 from pycore.units import GIB
@@ -138,7 +138,7 @@ def resolve(query: Query) -> Deployment:
     """Look every name up and lay the devices out. Raises InvalidQuery with every fault of the question at once."""
     faults: list[InputError] = []
 
-    def found(look_up: Callable, *arguments: str) -> Any:
+    def found(look_up: Callable, *arguments: Any) -> Any:
         try:
             return look_up(*arguments)
         except InputError as fault:
@@ -147,12 +147,13 @@ def resolve(query: Query) -> Deployment:
 
     shape = found(the_model, query)
     keys = found(catalog.kv_format, query.kv_dtype)
+    weights, device = found(catalog.weight_format, query.quant), found(catalog.accelerator, query.gpu)
     parts = dict(
-        model=shape, weights=found(catalog.weight_format, query.quant), keys=keys,
+        model=shape, weights=weights, keys=keys,
         values=keys if query.v_dtype == "same" else found(catalog.kv_format, query.v_dtype, "v_dtype"),
-        accelerator=found(catalog.accelerator, query.gpu),
+        accelerator=device,
         draft=found(catalog.model, query.draft_model, "draft_model") if query.draft_model else None,
-        parallel=shape and found(the_layout, shape, query))
+        parallel=shape and found(the_layout, shape, query, weights, device))
     if faults:
         raise InvalidQuery(faults)
     deployment = Deployment(
@@ -168,9 +169,10 @@ def the_model(query: Query) -> Model:
     return read_config(query.config, query.model) if query.config.strip() else catalog.model(query.model)
 
 
-def the_layout(shape: Model, query: Query) -> Parallel:
+def the_layout(shape: Model, query: Query, weights: Format | None, device: Accelerator | None) -> Parallel:
     """How the question's devices are laid out. Raises InputError."""
-    return layout(shape, count=query.count, tensor=query.tp, pipeline=query.pp, data=query.dp, expert=query.ep)
+    return layout(shape, count=query.count, tensor=query.tp, pipeline=query.pp, data=query.dp, expert=query.ep,
+                  weights=weights, most=together(device) if device else NODE)
 
 
 def matrix_formats(query: Query, own: Format) -> tuple[Format, ...]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from pycore.catalog import accelerators, kv_format, weight_format
 from pycore.errors import InputError
-from pycore.layout import automatic
+from pycore.layout import automatic, together
 from pycore.nouns import Deployment, Parallel
 from pycore.units import binary_bytes
 from pycore.vram import quick
@@ -104,7 +104,8 @@ def more_devices(deployment: Deployment) -> Iterator[Remedy]:
         if devices <= parallel.tensor * parallel.pipeline:
             continue
         try:
-            tensor, pipeline = automatic(deployment.model, devices)
+            tensor, pipeline = automatic(deployment.model, devices, most=together(deployment.accelerator),
+                                         weights=deployment.weights, expert=parallel.expert)
         except InputError:
             continue
         changed = replace(deployment, parallel=Parallel(tensor=tensor, pipeline=pipeline, data=parallel.data,

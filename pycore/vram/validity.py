@@ -3,12 +3,9 @@
 from collections.abc import Iterator
 
 from pycore.errors import InputError, InvalidQuery
-from pycore.layout import divisors
-from pycore.nouns import AttentionGroup, Deployment, Model
+from pycore.layout import divisors, tensor_fault
+from pycore.nouns import Deployment
 from pycore.vram.engines import ENGINES, NO_ENGINE, Engine, engine, spread
-from pycore.vram.parameters import dense_width
-
-VOCABULARY_STEP = 64  # vLLM and SGLang pad the vocabulary to a multiple of this before they cut it
 
 
 def check(deployment: Deployment) -> None:
@@ -61,54 +58,20 @@ def split_faults(deployment: Deployment, profile: Engine) -> Iterator[InputError
         yield InputError("pp", count, f"accepted: at most {model.layers} stages, one layer each")
     if tensor == 1:
         return
-    fitting = tuple(size for size in divisors(model.attention_heads) if not tensor_fault(model, size))
-    reason = tensor_fault(model, tensor)
-    if reason:
-        yield InputError("tp", tensor, f"{reason}; accepted for {model.name}: " + ", ".join(map(str, fitting)))
-
-
-def tensor_fault(model: Model, tensor: int) -> str:
-    """Why a model cannot be cut over that many devices, '' where it can.
-
-    Source: vllm config/model.py verify_with_parallel_config, vocab_parallel_embedding.py, linear.py divide().
-    """
-    for group in model.groups:
-        if reason := group_fault(group, tensor):
-            return reason
-    vocabulary = -(-model.vocabulary // VOCABULARY_STEP) * VOCABULARY_STEP
-    sizes = {"vocabulary (padded to 64)": vocabulary}
-    if model.dense_layers:
-        sizes["intermediate size"] = dense_width(model)
-    if model.mixture and model.experts.shared_count:
-        sizes["shared expert size"] = model.experts.shared_intermediate_size
-    for name, size in sizes.items():
-        if size % tensor:
-            return f"it does not divide the {name} of {size:,}"
-    return ""
-
-
-def group_fault(group: AttentionGroup, tensor: int) -> str:
-    """Why one kind of attention layer cannot be cut over that many devices."""
-    if group.kind == "linear":
-        heads = (group.linear.key_heads, group.linear.value_heads)
-        return "" if all(count % tensor == 0 for count in heads) else (
-            f"it does not divide the {heads[0]} key and {heads[1]} value heads of the linear layers")
-    if group.query_heads % tensor:
-        return f"it does not divide the {group.query_heads} attention heads"
-    if group.kind != "latent" and group.kv_heads % tensor and tensor % group.kv_heads:
-        return f"neither of {tensor} and {group.kv_heads} KV heads divides the other"
-    return ""
+    weights, expert = deployment.weights, deployment.parallel.expert
+    reason = tensor_fault(model, tensor, weights, expert)
+    if not reason:
+        return
+    fitting = [str(size) for size in divisors(model.attention_heads) if not tensor_fault(model, size, weights, expert)]
+    whole = model.mixture and not expert and not tensor_fault(model, tensor, weights)
+    yield InputError("tp", tensor, f"{reason}; accepted for {model.name}: {', '.join(fitting)}"
+                     + (", or expert parallel, which places experts whole" if whole else ""))
 
 
 def expert_faults(deployment: Deployment) -> Iterator[InputError]:
     """Expert parallelism without experts, or over more devices than there are experts."""
     parallel, experts = deployment.parallel, deployment.model.experts
     if not parallel.expert:
-        if experts is not None and parallel.tensor > 1 and engine(deployment.engine).split == "tensor" and (
-                experts.intermediate_size % parallel.tensor):
-            yield InputError("tp", parallel.tensor,
-                             f"it does not divide the expert size of {experts.intermediate_size:,}; accepted: a "
-                             "divisor, or expert parallel, which places experts whole")
         return
     if experts is None:
         yield InputError("ep", "yes", f"{deployment.model.name} has no experts; accepted: no")
