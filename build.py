@@ -29,7 +29,7 @@ def shared(command: click.Command) -> click.Command:
                      help="Where to write (default: dist)."),
         click.option("--studio-folder", "extra", type=click.Path(path_type=Path, exists=True), multiple=True,
                      metavar="DIR", help="A studio that lies elsewhere; may be given again."),
-        click.option("--no-snapshot", is_flag=True, help="Leave the memory snapshot out: pages then start more slowly."),
+        click.option("--no-snapshot", is_flag=True, help="Leave the memory snapshot out: pages then start slowly."),
     )):
         command = option(command)
     return command

@@ -1,4 +1,4 @@
-"""The one door for the build and for the browser's worker: a question comes in as JSON text, replies go out as JSON text.
+"""The one door for the build and for the browser's worker: a question comes in as JSON text, replies go out as such.
 
 A studio is a folder `studios/<name>/` whose `view.py` gives:
 
@@ -7,14 +7,14 @@ A studio is a folder `studios/<name>/` whose `view.py` gives:
     COMMAND   "infersize plan": the same from a shell   MODULE    "pycore.systems.infersize": the same from Python
     PACKAGES  () or ("numpy",): loaded after start
     completions(table) -> names that complete a field whose knob has `suggestions=table`
-    steps(query)     generator: yields objects with `.stage` and `.fraction`, and last the Page. Where a part takes long,
+    steps(query)     generator: yields objects with `.stage` and `.fraction`, last the Page. Where a part takes long,
                      a Page without it may come before: it is shown at once, and an element of its panel with an id and
                      [data-keep] leaves what stood in that place until the last Page
     charts(page)     {chart id: Vega-Lite spec}; `width` is "container"; colours as "var(--name)"
     downloads(page)  {file name: (media type, text)}
     headline(page)   one line: title of the page, figure on the home card
 
-A Page is a dataclass whose fields are the context of `panel.html.j2`; it has an `answer` (what the Python drawer binds).
+A Page is a dataclass whose fields are the context of `panel.html.j2`; its `answer` is what the Python drawer binds.
 The template also has `source_url(term.line)` ("" where there is no link) and the filters of `filters()`.
 Beside it: `page.html.j2` (extends "shell/studio.html.j2", context `Shell`) and `examples.json`
 ([{"name", "label", "query"}, ...]; the first is the default question, query "").
@@ -36,7 +36,7 @@ from markupsafe import Markup
 
 from pycore import units
 from pycore.errors import InvalidQuery, StudioError
-from pycore.knobs import Knob, from_url, knobs, to_command, to_python, to_url
+from pycore.knobs import Knob, from_url, to_command, to_python, to_url
 
 ROOT = PurePosixPath(__file__.replace("\\", "/")).parents[1]
 
@@ -203,7 +203,7 @@ def examples(name: str) -> list[dict]:
 
 
 def read(path: str) -> str:
-    """A text file below the repository's root, from a folder or from inside the zip that this module was imported from."""
+    """A text file below the repository's root, from a folder or from inside the zip that this module came from."""
     return __loader__.get_data(str(ROOT / path)).decode()
 
 

@@ -41,8 +41,8 @@ def with_width(spec: dict, width: int) -> dict:
 
 
 def compact(text: str) -> str:
-    """The same drawing in fewer bytes: coordinates to a tenth of a pixel, no attributes that say the default, and none for
-    screen readers: the place it stands in is one image with one label.
+    """The same drawing in fewer bytes: coordinates to a tenth of a pixel, no attributes that say the default, and none
+    for screen readers: the place it stands in is one image with one label.
     """
     text = re.sub(r"-?\d+\.\d{2,}", lambda match: f"{float(match.group()):.1f}".removesuffix(".0"), text)
     return re.sub(r' (?:xmlns:xlink="[^"]*"|stroke-miterlimit="10"|opacity="1"|pointer-events="none"'

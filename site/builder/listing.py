@@ -7,7 +7,8 @@ PATTERN = "source/{path}.html#L{line}"
 """Where a line of code lies, below the folder of the home page."""
 
 SHEET = """:root{color-scheme:light dark}body{margin:0;font:14px/1.5 ui-monospace,Menlo,Consolas,monospace}
-h1{font:600 16px system-ui,sans-serif;margin:12px 20px}ol{margin:0;padding:0 0 40px 64px}li{white-space:pre-wrap;padding-left:10px}
+h1{font:600 16px system-ui,sans-serif;margin:12px 20px}ol{margin:0;padding:0 0 40px 64px}
+li{white-space:pre-wrap;padding-left:10px}
 li::marker{color:#888}li:target{background:color-mix(in srgb,#e69f00 35%,transparent)}"""
 
 

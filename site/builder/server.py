@@ -1,4 +1,4 @@
-"""`build.py serve`: the built folder on this machine, with the media types and the policy that a real host would send."""
+"""`build.py serve`: the built folder on this machine, with the media types and the policy a host would send."""
 
 import errno
 from functools import partial

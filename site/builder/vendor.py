@@ -21,7 +21,7 @@ LOCK = Path(__file__).parents[1] / "vendor.lock.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vendored:
-    """One file of the lock. `origin` names a package manager, `package` what to ask it for, `member` the path inside."""
+    """One file of the lock. `origin` is a package manager, `package` what to ask it for, `member` the path inside."""
 
     name: str
     sha256: str
@@ -79,8 +79,8 @@ def keep(files: list[Vendored], members: Members) -> None:
     for file in files:
         data = members.read(file.member)
         if digest(data) != file.sha256:
-            raise BuildError(f"{file.name} from {file.package} has sha256 {digest(data)}, but site/vendor.lock.json says "
-                             f"{file.sha256}. The build stops here: a file that is not the one we tested is not shipped.")
+            raise BuildError(f"{file.name} from {file.package} has sha256 {digest(data)}, but site/vendor.lock.json "
+                             f"says {file.sha256}. The build stops: what is not the file we tested is not shipped.")
         put(file.cached, data)
 
 
@@ -122,7 +122,7 @@ def unpacked(archive: Path) -> dict[str, bytes]:
 
 
 def chart_bundle(package: str) -> Members:
-    """Vega, Vega-Lite, Vega-Embed and its expression interpreter as one script, out of the installed vl-convert-python."""
+    """Vega, Vega-Lite, Vega-Embed and its expression interpreter as one script, out of vl-convert-python."""
     import vl_convert
 
     return Members(package, {"javascript_bundle()": vl_convert.javascript_bundle().encode()})

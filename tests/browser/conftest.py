@@ -20,8 +20,15 @@ from builder.site import Options, build  # noqa: E402
 from setup_browser import find  # noqa: E402
 
 FIXTURES = Path(__file__).parent / "fixtures"
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync"]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 STUDIOS = tuple(sorted(path.parent.name for path in (ROOT / "studios").glob("*/view.py")))
 LOAD_MS = 90_000
 
@@ -47,7 +54,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Every studio, and the one that only tests have, with offline files and Spaces."""
     folder = tmp_path_factory.mktemp("pages") / "dist"
     effects = Folder(folder)
-    build(Options(root=ROOT, only=__import__("os").environ.get("ONLY", ""), offline=True, spaces=True, extra=(FIXTURES / "slowcount",)), effects)
+    build(
+        Options(
+            root=ROOT,
+            only=__import__("os").environ.get("ONLY", ""),
+            offline=True,
+            spaces=True,
+            extra=(FIXTURES / "slowcount",),
+        ),
+        effects,
+    )
     running = server(folder, 0)
     threading.Thread(target=running.serve_forever, daemon=True).start()
     yield Site(folder=folder, url=address(running))

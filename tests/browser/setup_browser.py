@@ -12,8 +12,10 @@ from pathlib import Path
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FIREFOX = ("firefox-esr", "firefox")
-ELSEWHERE = {"chromium": ("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",),
-             "firefox": ("/Applications/Firefox.app/Contents/MacOS/firefox",)}
+ELSEWHERE = {
+    "chromium": ("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",),
+    "firefox": ("/Applications/Firefox.app/Contents/MacOS/firefox",),
+}
 
 
 def on_path(names: tuple[str, ...], elsewhere: tuple[str, ...]) -> str | None:
@@ -52,9 +54,14 @@ def main() -> int:
     status = 0
     playwright = [[sys.executable, "-m", "playwright", "install", "chromium"]]
     for name, look, commands, advice in (
-            ("Chromium", find, apt("chromium") + playwright,
-             "sudo apt-get install chromium\nor: .venv/bin/python -m playwright install chromium"),
-            ("Firefox", find_firefox, apt("firefox-esr"), "sudo apt-get install firefox-esr (or Mozilla's own)")):
+        (
+            "Chromium",
+            find,
+            apt("chromium") + playwright,
+            "sudo apt-get install chromium\nor: .venv/bin/python -m playwright install chromium",
+        ),
+        ("Firefox", find_firefox, apt("firefox-esr"), "sudo apt-get install firefox-esr (or Mozilla's own)"),
+    ):
         for command in commands:
             if look():
                 break

@@ -23,7 +23,7 @@ def works(page: Page) -> None:
 
 def cut(site: Site, role: str) -> bytes:
     data = site.asset(role).read_bytes()
-    return data[:len(data) // 2]
+    return data[: len(data) // 2]
 
 
 def damaged(site: Site, role: str) -> bytes:
@@ -35,15 +35,30 @@ def damaged(site: Site, role: str) -> bytes:
 
 @pytest.mark.parametrize("how", ["missing", "unreachable", "cut", "damaged", "not gzip"])
 def test_without_a_good_snapshot_the_boot_is_plain(opened, site, how):
-    answer = {"missing": {"status": 404, "body": ""}, "unreachable": {}, "cut": {"body": cut(site, "snapshot.bin")},
-              "damaged": {"body": damaged(site, "snapshot.bin")}, "not gzip": {"body": b"\0" * site.asset("snapshot.bin").stat().st_size}}
+    answer = {
+        "missing": {"status": 404, "body": ""},
+        "unreachable": {},
+        "cut": {"body": cut(site, "snapshot.bin")},
+        "damaged": {"body": damaged(site, "snapshot.bin")},
+        "not gzip": {"body": b"\0" * site.asset("snapshot.bin").stat().st_size},
+    }
     page = sabotaged(opened, site, "**/snapshot.*", **answer[how])
     assert "Without the snapshot" in ready(page)
     works(page)
 
 
-@pytest.mark.parametrize("role", ["pyodide.asm.wasm", "python_stdlib.zip", "app.zip", "pyodide.mjs", "pyodide.asm.mjs",
-                                  "pyodide-lock.json", "worker.mjs"])
+@pytest.mark.parametrize(
+    "role",
+    [
+        "pyodide.asm.wasm",
+        "python_stdlib.zip",
+        "app.zip",
+        "pyodide.mjs",
+        "pyodide.asm.mjs",
+        "pyodide-lock.json",
+        "worker.mjs",
+    ],
+)
 def test_a_missing_file_is_told_and_the_answer_stays(opened, site, role):
     page = sabotaged(opened, site, f"**/{site.asset(role).name}", status=404, body="")
     assert "Python could not be loaded" in ready(page, "failed")
@@ -52,18 +67,27 @@ def test_a_missing_file_is_told_and_the_answer_stays(opened, site, role):
     assert "Traceback" not in page.locator("body").inner_text()
 
 
-@pytest.mark.parametrize("role,how", [("pyodide.asm.wasm", cut), ("pyodide.asm.wasm", damaged), ("python_stdlib.zip", cut),
-                                      ("app.zip", cut)])
+@pytest.mark.parametrize(
+    "role,how", [("pyodide.asm.wasm", cut), ("pyodide.asm.wasm", damaged), ("python_stdlib.zip", cut), ("app.zip", cut)]
+)
 def test_a_broken_file_is_told_and_the_answer_stays(opened, site, role, how):
-    page = sabotaged(opened, site, f"**/{site.asset(role).name}", body=how(site, role),
-                     content_type="application/wasm" if role.endswith("wasm") else "application/zip")
+    page = sabotaged(
+        opened,
+        site,
+        f"**/{site.asset(role).name}",
+        body=how(site, role),
+        content_type="application/wasm" if role.endswith("wasm") else "application/zip",
+    )
     assert "Python could not be loaded" in ready(page, "failed")
     expect(page.locator("#panel h1")).to_have_text("25 primes below 100")
 
 
 def test_a_server_with_the_wrong_media_type_does(opened, site):
     page, _ = opened()
-    page.route("**/*.wasm", lambda route: route.fulfill(body=site.asset("pyodide.asm.wasm").read_bytes(), content_type="text/plain"))
+    page.route(
+        "**/*.wasm",
+        lambda route: route.fulfill(body=site.asset("pyodide.asm.wasm").read_bytes(), content_type="text/plain"),
+    )
     page.goto(site.page("slowcount"))
     ready(page)
     works(page)
@@ -71,8 +95,13 @@ def test_a_server_with_the_wrong_media_type_does(opened, site):
 
 def test_browser_without_decompression_stream(opened, site):
     page, _ = opened()
-    page.route("**/worker.*", lambda route: route.fulfill(
-        body="delete self.DecompressionStream;\n" + site.asset("worker.mjs").read_text(), content_type="text/javascript"))
+    page.route(
+        "**/worker.*",
+        lambda route: route.fulfill(
+            body="delete self.DecompressionStream;\n" + site.asset("worker.mjs").read_text(),
+            content_type="text/javascript",
+        ),
+    )
     page.goto(site.page("slowcount"))
     assert "no DecompressionStream" in ready(page)
     works(page)

@@ -21,8 +21,13 @@ def puppeteer() -> Path:
     if not (folder / "node_modules" / "puppeteer-core").is_dir():
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "package.json").write_text("{}")
-        result = subprocess.run([*node.find().npm, "install", "--silent", "--ignore-scripts", "--no-audit", "--no-fund",
-                                 PUPPETEER], cwd=folder, capture_output=True, text=True, check=False)
+        result = subprocess.run(
+            [*node.find().npm, "install", "--silent", "--ignore-scripts", "--no-audit", "--no-fund", PUPPETEER],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if result.returncode:
             shutil.rmtree(folder)
             pytest.fail(f"npm could not install {PUPPETEER}: {result.stderr[-500:]}", pytrace=False)

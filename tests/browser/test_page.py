@@ -21,9 +21,11 @@ def start(opened, site: Site, query: str = "", **options) -> tuple[Page, object]
 
 def impatient(page: Page) -> None:
     """Serve the page with a short watch on silent workers, so that a test need not wait for the real one."""
+
     def shorter(route):
         body = route.fetch().text()
         route.fulfill(body=re.sub(r'"patience":\d+', f'"patience":{PATIENCE_MS}', body), content_type="text/html")
+
     page.route("**/slowcount/*", shorter)
     page.route("**/slowcount/", shorter)
 
@@ -37,6 +39,7 @@ def hold(page: Page, pattern) -> Callable[[], None]:
         open_.append(True)
         for route in held:
             route.continue_()
+
     return release
 
 
@@ -143,8 +146,10 @@ def test_suggestion_is_taken_by_a_click(opened, site):
     expect(page.locator("#who")).to_have_text("sophie")
 
 
-@pytest.mark.parametrize("text", ["<img src=x onerror=alert(1)>", "{{ 7*7 }}", "{% raw %}", "</script><script>alert(1)</script>",
-                                  "\u202e&amp;\"'"])
+@pytest.mark.parametrize(
+    "text",
+    ["<img src=x onerror=alert(1)>", "{{ 7*7 }}", "{% raw %}", "</script><script>alert(1)</script>", "\u202e&amp;\"'"],
+)
 def test_hostile_text_is_shown_as_text(opened, site, text):
     page, _ = start(opened, site)
     page.on("dialog", lambda dialog: pytest.fail("a script ran"))
@@ -257,8 +262,9 @@ def test_text_from_the_hub(opened, site, case):
     page, watch = opened()
     watch.allowed += ("https://huggingface.co/",)
     watch.expect("Failed to load resource")
-    page.route("https://huggingface.co/**", lambda route: route.fulfill(
-        **answer, headers={"access-control-allow-origin": "*"}))
+    page.route(
+        "https://huggingface.co/**", lambda route: route.fulfill(**answer, headers={"access-control-allow-origin": "*"})
+    )
     page.goto(site.page("slowcount"))
     ready(page)
     page.get_by_label("Name").fill("ada/prime s")
@@ -287,10 +293,15 @@ def test_drawer_runs_lines_beside_the_page(opened, site):
     page.get_by_label("Limit").fill("30")
     expect(page.locator("#panel h1")).to_have_text("10 primes below 30")
     page.get_by_role("button", name="Run it here").click()
-    for code, shown in [("answer", "(2, 3, 5, 7, 11, 13, 17, 19, 23, 29)"), ("query.limit * 2", "60"), ("kept = 5", "(nothing printed)"),
-                        ("print('a'); kept + 1", "a\n6"), ("1/0", "ZeroDivisionError: division by zero"),
-                        ("import micropip, numpy\nsorted(micropip.list())[:2]", "['micropip', 'numpy']"),
-                        ("from pycore.units import show\nshow(2**30, 'B')", "'1 GiB'")]:
+    for code, shown in [
+        ("answer", "(2, 3, 5, 7, 11, 13, 17, 19, 23, 29)"),
+        ("query.limit * 2", "60"),
+        ("kept = 5", "(nothing printed)"),
+        ("print('a'); kept + 1", "a\n6"),
+        ("1/0", "ZeroDivisionError: division by zero"),
+        ("import micropip, numpy\nsorted(micropip.list())[:2]", "['micropip', 'numpy']"),
+        ("from pycore.units import show\nshow(2**30, 'B')", "'1 GiB'"),
+    ]:
         page.locator("[data-code]").fill(code)
         page.locator("#drawer [data-action=run]").click()
         expect(page.locator("[data-output]")).to_contain_text(shown, timeout=30_000)
@@ -306,5 +317,7 @@ def test_keyboard_alone_suffices(opened, site):
     page.keyboard.press("Control+A")
     page.keyboard.type("50")
     expect(page.locator("#panel h1")).to_have_text("15 primes below 50")
-    outline = page.evaluate("() => { const s = getComputedStyle(document.activeElement); return s.outlineStyle + s.boxShadow }")
+    outline = page.evaluate(
+        "() => { const s = getComputedStyle(document.activeElement); return s.outlineStyle + s.boxShadow }"
+    )
     assert outline != "nonenone", "the focus cannot be seen"

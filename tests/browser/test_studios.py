@@ -195,13 +195,19 @@ def test_edit_reaches_the_panel_quickly(opened, site, capsys):
     page = start(opened, site, STUDIOS[0] if STUDIOS else "slowcount")
     field = page.locator("#question .front input[inputmode=numeric]").last
     expect(page.locator("#status")).to_contain_text("it gives the figures shown", timeout=30_000)
-    times = [page.evaluate("""([field, value]) => new Promise((resolve) => {
+    times = [
+        page.evaluate(
+            """([field, value]) => new Promise((resolve) => {
         const panel = document.getElementById("panel"), start = performance.now();
         const watch = new MutationObserver(() => { watch.disconnect(); resolve(performance.now() - start); });
         watch.observe(panel, {subtree: true, childList: true, characterData: true});
         field.value = value;
         field.dispatchEvent(new Event("input", {bubbles: true}));
-    })""", [field.element_handle(), str(value)]) for value in (5, 7, 9, 11, 13, 6, 8)]
+    })""",
+            [field.element_handle(), str(value)],
+        )
+        for value in (5, 7, 9, 11, 13, 6, 8)
+    ]
     median = sorted(times)[len(times) // 2]
     with capsys.disabled():
         print(f"\nedit to changed panel: {median / 150:.2f} of the 150 ms allowed (median of {len(times)})")

@@ -29,17 +29,33 @@ PAGE_LIMIT_BYTES = 250_000
 def built() -> dict[str, bytes]:
     """One build of everything into memory, without the snapshot and the wheel (tests/wasm and tests/browser have them)."""
     effects = Record()
-    build(Options(root=ROOT, offline=True, spaces=True, snapshot=False, wheel=False,
-                  extra=(ROOT / "tests" / "browser" / "fixtures" / "slowcount",)), effects)
+    build(
+        Options(
+            root=ROOT,
+            offline=True,
+            spaces=True,
+            snapshot=False,
+            wheel=False,
+            extra=(ROOT / "tests" / "browser" / "fixtures" / "slowcount",),
+        ),
+        effects,
+    )
     return effects.files
 
 
 def test_every_studio_has_its_page_file_and_space(built):
     studios = [path.parent.name for path in (ROOT / "studios").glob("*/view.py")] + ["slowcount"]
     for name in studios:
-        assert {f"{name}/index.html", f"offline/{name}.html", f"spaces/{name}/README.md", f"spaces/{name}/index.html"} <= set(built)
+        assert {
+            f"{name}/index.html",
+            f"offline/{name}.html",
+            f"spaces/{name}/README.md",
+            f"spaces/{name}/index.html",
+        } <= set(built)
         assert f'href="{name}/"' in built["index.html"].decode()
-    assert {path.split("/")[0] for path in built if path.endswith("/index.html") and path.count("/") == 1} == set(studios)
+    assert {path.split("/")[0] for path in built if path.endswith("/index.html") and path.count("/") == 1} == set(
+        studios
+    )
 
 
 def test_pages_are_small(built):
@@ -62,17 +78,26 @@ def test_pages_name_only_files_that_exist(built):
         text = built[page].decode()
         for link in re.findall(r'(?:href|src)="([^"?#:]+)"', text):
             target = (Path("/") / folder / link).resolve().relative_to("/").as_posix()
-            assert any(target in ("", ".", path, f"{path.removesuffix('index.html').rstrip('/')}") for path in built), f"{page}: {link}"
+            assert any(target in ("", ".", path, f"{path.removesuffix('index.html').rstrip('/')}") for path in built), (
+                f"{page}: {link}"
+            )
         config = re.search(r'<script type="application/json" id="bridge">(.*?)</script>', text)
         for row in json.loads(config.group(1))["files"].values() if config else ():
-            path = (Path("/") / folder / json.loads(config.group(1))["assets"] / row["path"]).resolve().relative_to("/").as_posix()
+            path = (
+                (Path("/") / folder / json.loads(config.group(1))["assets"] / row["path"])
+                .resolve()
+                .relative_to("/")
+                .as_posix()
+            )
             assert len(built[path]) == row["bytes"], path
 
 
 def test_pages_forbid_what_they_do_not_need(built):
     for path, data in built.items():
         if path.endswith("index.html") and not path.startswith("source"):
-            rule = unescape(re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', data.decode()).group(1))
+            rule = unescape(
+                re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', data.decode()).group(1)
+            )
             scripts = re.search(r"script-src ([^;]+)", rule).group(1)
             assert "unsafe-eval" not in scripts.replace("wasm-unsafe-eval", "") and "unsafe-inline" not in scripts
             assert re.search(r"connect-src ([^;]+)", rule).group(1) == "'self' https://huggingface.co"
@@ -96,8 +121,17 @@ def test_lines_of_code_can_be_followed(built):
 
 def test_base_url_for_source_links(slowcount):
     effects = Record()
-    build(Options(root=ROOT, only="slowcount", snapshot=False, wheel=False, source="https://example.org/code/",
-                  extra=tuple(slowcount.values())), effects)
+    build(
+        Options(
+            root=ROOT,
+            only="slowcount",
+            snapshot=False,
+            wheel=False,
+            source="https://example.org/code/",
+            extra=tuple(slowcount.values()),
+        ),
+        effects,
+    )
     assert 'href="https://example.org/code/pycore/units.py#L1"' in effects.files["slowcount/index.html"].decode()
 
 
@@ -143,7 +177,9 @@ def test_packed_files_cannot_close_their_element():
 
 
 def test_data_in_a_page_cannot_close_its_element():
-    assert "</script><" not in policy.data_script("bridge", {"x": "</script><script>alert(1)</script>"}).removesuffix("</script>")
+    assert "</script><" not in policy.data_script("bridge", {"x": "</script><script>alert(1)</script>"}).removesuffix(
+        "</script>"
+    )
 
 
 def test_folder_drops_what_a_build_no_longer_writes(tmp_path):
@@ -168,16 +204,25 @@ def test_server_takes_the_next_free_port(tmp_path):
 
 
 def test_help_lists_what_a_reader_needs():
-    for arguments, words in ((["--help"], ["build", "serve"]),
-                             (["build", "--help"], ["--studio", "--offline", "--spaces", "--source-url", "--out"]),
-                             (["serve", "--help"], ["--port"])):
-        text = subprocess.run([sys.executable, "build.py", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for arguments, words in (
+        (["--help"], ["build", "serve"]),
+        (["build", "--help"], ["--studio", "--offline", "--spaces", "--source-url", "--out"]),
+        (["serve", "--help"], ["--port"]),
+    ):
+        text = subprocess.run(
+            [sys.executable, "build.py", *arguments], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
         assert all(word in text for word in words)
 
 
 def test_a_failed_build_is_one_message(tmp_path):
-    result = subprocess.run([sys.executable, "build.py", "build", "--studio", "nothing", "--out", str(tmp_path)], cwd=ROOT,
-                            capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [sys.executable, "build.py", "build", "--studio", "nothing", "--out", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert result.returncode == 1 and result.stderr.startswith("Error: there is no studio 'nothing'")
 
 
@@ -185,4 +230,6 @@ def test_space_card_is_whole(slowcount):
     from builder.pages import paint
 
     text = card(paint("slowcount", ""))
-    assert text.startswith("---\ntitle: slowcount\n") and len(re.search(r"short_description: (.*)", text).group(1)) <= 60
+    assert (
+        text.startswith("---\ntitle: slowcount\n") and len(re.search(r"short_description: (.*)", text).group(1)) <= 60
+    )

@@ -12,7 +12,14 @@ from builder.effects import Record
 from builder.vendor import Members, Vendored, digest, lock, vendored
 
 DATA = b"the very bytes"
-FILE = Vendored(name="thing.mjs", sha256=digest(DATA), bytes=len(DATA), origin="npm", package="thing@1.0.0", member="package/thing.mjs")
+FILE = Vendored(
+    name="thing.mjs",
+    sha256=digest(DATA),
+    bytes=len(DATA),
+    origin="npm",
+    package="thing@1.0.0",
+    member="package/thing.mjs",
+)
 
 
 @pytest.fixture
@@ -38,7 +45,9 @@ def test_first_use_fetches_and_later_ones_do_not(asked):
 
 def test_a_wrong_hash_stops_the_build_and_leaves_nothing(asked, tmp_path):
     wrong = dataclasses.replace(FILE, sha256="0" * 64)
-    with pytest.raises(BuildError, match=r"thing\.mjs from thing@1\.0\.0 has sha256 .* but site/vendor.lock.json says 0000"):
+    with pytest.raises(
+        BuildError, match=r"thing\.mjs from thing@1\.0\.0 has sha256 .* but site/vendor.lock.json says 0000"
+    ):
         vendored(Record(), (wrong,))
     assert list(tmp_path.iterdir()) == []
 
@@ -52,7 +61,9 @@ def test_a_file_changed_in_the_cache_is_fetched_again(asked):
 
 def test_a_member_that_is_not_there_is_named(asked):
     with pytest.raises(BuildError, match="holds no package/other.mjs"):
-        vendored(Record(), (dataclasses.replace(FILE, name="other.mjs", sha256=digest(b"?"), member="package/other.mjs"),))
+        vendored(
+            Record(), (dataclasses.replace(FILE, name="other.mjs", sha256=digest(b"?"), member="package/other.mjs"),)
+        )
 
 
 def test_a_package_that_does_not_exist_is_told_with_the_command(monkeypatch, tmp_path):
@@ -65,7 +76,10 @@ def test_a_package_that_does_not_exist_is_told_with_the_command(monkeypatch, tmp
 def test_lock_agrees_with_pyodides_own_lock_file():
     """The wheels are the official ones: Pyodide's lock file, itself locked, has the same sha256 for each."""
     files = vendored(Record())
-    official = {row["file_name"]: row["sha256"] for row in json.loads(files["pyodide-lock.json"].read_text())["packages"].values()}
+    official = {
+        row["file_name"]: row["sha256"]
+        for row in json.loads(files["pyodide-lock.json"].read_text())["packages"].values()
+    }
     wheels = [file for file in lock() if file.name.endswith(".whl")]
     assert len(wheels) >= 3
     for wheel in wheels:

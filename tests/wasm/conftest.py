@@ -45,5 +45,9 @@ def wasm(tmp_path_factory: pytest.TempPathFactory) -> Wasm:
     app = folder / "app.zip"
     app.write_bytes(app_zip(ROOT, studios))
     script = Path(__file__).with_name("pyodide.mjs")
-    return Wasm(runtime=runtime, app=app, studios=studios,
-                run=lambda mode, *arguments: node.run(script, mode, str(runtime), *map(str, arguments)))
+    return Wasm(
+        runtime=runtime,
+        app=app,
+        studios=studios,
+        run=lambda mode, *arguments: node.run(script, mode, str(runtime), *map(str, arguments)),
+    )

@@ -22,8 +22,10 @@ def questions(studios: dict[str, Path]) -> list[dict]:
     asked = []
     for name in studios:
         for example in render.examples(name):
-            asked += [{"type": kind, "id": len(asked), "studio": name, "form": example["query"], "source": SOURCE}
-                      for kind in ("ask", "take")]
+            asked += [
+                {"type": kind, "id": len(asked), "studio": name, "form": example["query"], "source": SOURCE}
+                for kind in ("ask", "take")
+            ]
         asked += [{"type": "ask", "id": len(asked), "studio": name, "form": form, "source": SOURCE} for form in REFUSED]
     return asked
 
@@ -38,7 +40,9 @@ def test_every_example_gives_the_same_bytes(wasm, tmp_path):
     for message, replies in zip(asked, there, strict=True):
         here = list(render.respond(json.dumps(message)))
         if here != replies:
-            different.append(f"{message['studio']} {message['type']} {message['form']!r}: {first_difference(here, replies)}")
+            different.append(
+                f"{message['studio']} {message['type']} {message['form']!r}: {first_difference(here, replies)}"
+            )
     assert not different, "\n".join(different)
     kinds = {json.loads(text)["type"] for replies in there for text in replies}
     assert {"answer", "files", "invalid", "complete"} <= kinds and "broken" not in kinds
@@ -49,7 +53,7 @@ def first_difference(here: list[str], there: list[str]) -> str:
     for left, right in zip(here, there, strict=False):
         if left != right:
             place = next(i for i, (a, b) in enumerate(zip(left + "\0", right + "\0", strict=False)) if a != b)
-            return f"CPython ...{left[max(0, place - 80):place + 80]}... Pyodide ...{right[max(0, place - 80):place + 80]}..."
+            return f"CPython ...{left[max(0, place - 80) : place + 80]}... Pyodide ...{right[max(0, place - 80) : place + 80]}..."
     return f"{len(here)} replies here, {len(there)} there"
 
 
@@ -83,14 +87,18 @@ def test_snapshot_boots_in_a_quarter_of_the_time(wasm, tmp_path, capsys):
     memory.write_bytes(gzip.decompress(taken.packed))
 
     def seconds(*extra: str) -> float:
-        runs = [json.loads(node.run(SCRIPT, "boot", str(wasm.runtime), str(wasm.app), json.dumps(patterns), *extra))
-                for _ in range(2)]
+        runs = [
+            json.loads(node.run(SCRIPT, "boot", str(wasm.runtime), str(wasm.app), json.dumps(patterns), *extra))
+            for _ in range(2)
+        ]
         assert all(run["digests"] == taken.digests for run in runs)
         return min(run["seconds"] for run in runs)
 
     plain, quick = seconds(), seconds(str(memory))
     with capsys.disabled():
-        print(f"\nsnapshot boot with the application imported: {plain / quick:.1f} times sooner than a plain boot (Node)")
+        print(
+            f"\nsnapshot boot with the application imported: {plain / quick:.1f} times sooner than a plain boot (Node)"
+        )
     assert quick <= plain / 4
 
 
