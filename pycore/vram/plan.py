@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pycore.ledger import Term, fact, term, total
 from pycore.nouns import Accelerator, Deployment
 from pycore.units import GIB, MIB
-from pycore.vram import draft, overheads
+from pycore.vram import draft, hardware, overheads
 from pycore.vram.engines import NO_ENGINE, Engine, engine, sglang_fraction, sglang_step, spread, tokens_a_step
 from pycore.vram.kv import minimum, per_token
 from pycore.vram.reservation import Reservation, reserve, reserved
@@ -270,7 +270,12 @@ def notes(deployment: Deployment, profile: Engine, usable: Term, fraction: float
     """What the reader should know before believing the figures."""
     found = []
     if not starting:
-        found.append(f"{profile.name} refuses to start: {fraction:g} of the device is more than is free on it.")
+        found.append(f"{profile.name} refuses to start: " + (f"{fraction:g} of the device is more than is free on it."
+                                                             if fraction else "the device has no memory free."))
+    if deployment.prompt + deployment.output > deployment.context:
+        found.append(f"{deployment.prompt:,} tokens of prompt and {deployment.output:,} of answer do not fit into a "
+                     f"context of {deployment.context:,}: memory is sized for the context, times for the request.")
+    found += hardware.cautions(deployment, profile)
     if deployment.weights.id in NO_ENGINE:
         found.append(f"None of these engines reads {deployment.weights.name}; the rows are what its tensors take.")
     if deployment.context > deployment.model.max_context:

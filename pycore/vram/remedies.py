@@ -10,6 +10,7 @@ from pycore.nouns import Deployment, Parallel
 from pycore.units import binary_bytes
 from pycore.vram import quick
 from pycore.vram.engines import engine
+from pycore.vram.hardware import refuses
 from pycore.vram.validity import faults, loads
 
 FORMATS = ("fp8-tensor", "int8-channel", "awq-int4-g128", "nvfp4", "mxfp4", "gguf-file-q8_0", "gguf-file-q6_k",
@@ -24,7 +25,7 @@ class Remedy:
     """One way out. `changes` are fields of the question with new values; `cost` says in words what is given up."""
 
     text: str
-    changes: dict[str, str | int]
+    changes: dict[str, str | int | float]
     total_bytes: int  # per device, afterwards
     cost: str
 
@@ -33,7 +34,7 @@ def remedies(deployment: Deployment) -> tuple[Remedy, ...]:
     """The smallest change that fits, one per direction; () where the deployment fits as it is."""
     if measured(deployment).fits:
         return ()
-    ways = (shorter, fewer, smaller_cache, smaller_weights, more_devices, larger_device)
+    ways = (own_fraction, shorter, fewer, smaller_cache, smaller_weights, more_devices, larger_device)
     return tuple(remedy for way in ways for remedy in way(deployment))
 
 
@@ -43,12 +44,23 @@ def measured(deployment: Deployment) -> quick.QuickMemory:
                         deployment.sequences, **quick.settings(deployment))
 
 
+def own_fraction(deployment: Deployment) -> Iterator[Remedy]:
+    """The engine's own memory fraction where the asked one is too small, or more than is free."""
+    if not deployment.memory_fraction:
+        return
+    after = measured(replace(deployment, memory_fraction=0.0))
+    if after.fits:
+        yield Remedy(text=f"the engine's own memory fraction instead of {deployment.memory_fraction:g}",
+                     changes={"memory_fraction": 0.0}, total_bytes=after.total_bytes,
+                     cost=f"a budget of {binary_bytes(after.budget_bytes)}")
+
+
 def shorter(deployment: Deployment) -> Iterator[Remedy]:
-    """The longest context at which the asked sequences fit."""
+    """The longest context at which the asked sequences fit, if it holds the asked prompt and answer."""
     prepared = quick.prepare_deployment(deployment)
     context = quick.longest_context(prepared, deployment.accelerator, deployment.sequences, deployment.context - 1,
                                     **quick.settings(deployment))
-    if context:
+    if context >= deployment.prompt + deployment.output:
         after = measured(replace(deployment, context=context, prompt=min(deployment.prompt, context)))
         yield Remedy(text=f"{context:,} tokens of context instead of {deployment.context:,}",
                      changes={"context": context}, total_bytes=after.total_bytes,
@@ -60,7 +72,8 @@ def fewer(deployment: Deployment) -> Iterator[Remedy]:
     after = measured(deployment).max_sequences
     if after:
         left = measured(replace(deployment, sequences=after))
-        yield Remedy(text=f"{after:,} sequences instead of {deployment.sequences:,}", changes={"sequences": after},
+        noun = "sequence" if after == 1 else "sequences"
+        yield Remedy(text=f"{after:,} {noun} instead of {deployment.sequences:,}", changes={"sequences": after},
                      total_bytes=left.total_bytes, cost=f"{1 - after / deployment.sequences:.0%} fewer at a time")
 
 
@@ -71,8 +84,9 @@ def smaller_cache(deployment: Deployment) -> Iterator[Remedy]:
         form = kv_format(name)
         if name not in profile.keys or form.bits_per_weight >= now:
             continue
-        after = measured(replace(deployment, keys=form, values=form))
-        if after.fits:
+        changed = replace(deployment, keys=form, values=form)
+        after = measured(changed)
+        if after.fits and not faults(changed):
             yield Remedy(text=f"KV cache in {name}", changes={"kv_dtype": name, "v_dtype": "same"},
                          total_bytes=after.total_bytes,
                          cost=f"{form.bits_per_weight:g} bits a cached number instead of {now:g}")
@@ -85,7 +99,8 @@ def smaller_weights(deployment: Deployment) -> Iterator[Remedy]:
     profile = engine(deployment.engine)
     for identity in FORMATS:
         form = weight_format(identity)
-        if not loads(profile, form.id, form.family) or form.id == deployment.weights.id:
+        if (not loads(profile, form.id, form.family) or form.id == deployment.weights.id
+                or refuses(profile, form, deployment.accelerator)):
             continue
         changed = replace(deployment, weights=form)
         after = measured(changed)

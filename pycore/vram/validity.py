@@ -39,12 +39,18 @@ def weight_faults(deployment: Deployment, profile: Engine) -> Iterator[InputErro
 
 
 def cache_faults(deployment: Deployment, profile: Engine) -> Iterator[InputError]:
-    """A cache format that the engine does not store."""
+    """A cache format that the engine does not store.
+
+    int8: vllm#36893 (for the Triton attention backend), noonghunna/club-3090#773 (vLLM 0.23 offers that one alone).
+    """
     accepted = "accepted by " + profile.name + ": auto, " + ", ".join(profile.keys)
     for field, form in (("kv_dtype", deployment.keys), ("v_dtype", deployment.values)):
         name = form.id.removeprefix("kv-").replace("-", "_")
         if name not in profile.keys and (field == "kv_dtype" or form != deployment.keys):
             yield InputError(field, name, accepted)
+    if deployment.keys.id == "kv-int8" and deployment.model.latent:  # only TRITON_ATTN stores it, no MLA backend does
+        yield InputError("kv_dtype", "int8", f"{profile.name} keeps {deployment.model.name}'s latents (MLA) in 16 bits "
+                                             "or fp8; accepted: auto, fp16, bf16, fp8")
     if deployment.keys != deployment.values and not profile.values_apart:
         yield InputError("v_dtype", deployment.values.id.removeprefix("kv-"),
                          f"{profile.name} stores keys and values in one format; accepted: same")

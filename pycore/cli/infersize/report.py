@@ -41,13 +41,21 @@ def machine(answer: Answer) -> str:
 
 def headline(answer: Answer) -> str:
     """The verdict as one line."""
-    need, usable = answer.memory.total, answer.memory.usable
     if not answer.fits:
-        return f"Does not fit on {machine(answer)}: needs {need.text} per GPU, {usable.text} usable"
+        return f"Does not fit on {machine(answer)}: {shortfall(answer)}"
     facts = [f"{significant(answer.speed.tokens_per_s_user.value)} tokens/s per user"]
     if answer.cost.usd_per_million_blended is not None:
         facts.append(f"{dollars(answer.cost.usd_per_million_blended.value)} per 1M tokens")
     return f"Fits on {machine(answer)}: " + ", ".join(facts)
+
+
+def shortfall(answer: Answer) -> str:
+    """What is needed against what the engine may take; where it would have room and still not start, the plan says why.
+    """
+    found, engine = answer.memory, answer.deployment.engine
+    if found.total.value <= found.budget.value:
+        return f"{engine} does not start with that memory fraction"
+    return f"needs {found.total.text} per GPU, {engine} may take {found.budget.text} of {found.usable.text}"
 
 
 def asked(answer: Answer) -> str:

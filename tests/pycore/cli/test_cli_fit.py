@@ -82,8 +82,10 @@ def test_the_emptiest_device_is_taken_unless_one_is_named(run):
 
 
 def test_what_does_not_fit_is_listed_on_request_with_its_reason(run):
-    _, out, _ = run([device("NVIDIA L40S", 46068)], "--all", "--count", "3")
+    _, out, _ = run([device("NVIDIA L40S", 46068)], "--all", "--count", "2", "--tp", "2")
     assert "too large" in out and "does not divide" in out
+    _, out, _ = run([device("NVIDIA L40S", 46068)], "--all", "--count", "3")  # a split nobody asked for is never a fault
+    assert "too large" in out and "does not divide" not in out
 
 
 def test_no_gpu_and_unknown_gpu_are_exit_status_2(run, capsys, monkeypatch):

@@ -136,7 +136,8 @@ def test_text_is_verdict_first_and_its_ledger_adds_up(run):
 def test_what_does_not_fit_comes_with_commands_that_fit(run, document):
     status, out, _ = run("plan", *TOO_LARGE)
     assert status == 1
-    assert out.startswith("Does not fit on 1 × NVIDIA RTX 4090: needs ")
+    verdict = out.splitlines()[0]
+    assert re.fullmatch(r"Does not fit on 1 × NVIDIA RTX 4090: needs .* per GPU, vllm may take .* of 23.99 GiB", verdict)
     commands = re.findall(r"^ +(infersize plan .*)$", out, re.M)
     assert commands
     for command in commands:
@@ -144,6 +145,16 @@ def test_what_does_not_fit_comes_with_commands_that_fit(run, document):
     status, found = document("plan", *TOO_LARGE)
     assert status == 1 and found["fits"] is False
     assert [remedy["command"] for remedy in found["remedies"]] == commands
+
+
+def test_the_verdict_does_not_call_room_a_lack_of_it(run):
+    """22.36 GiB against 23.99 usable is not what decides: the engine's budget is. Nor is room, where it won't start."""
+    _, out, _ = run("plan", "--gpu", "rtx 4090")
+    need, take = map(float, re.search(r"needs ([\d.]+) GiB per GPU, vllm may take ([\d.]+) GiB", out).groups())
+    assert need > take
+    _, out, _ = run("plan", "--memory-fraction", "1")
+    assert out.startswith("Does not fit on 1 × NVIDIA L40S: vllm does not start with that memory fraction\n")
+    assert "refuses to start: 1 of the device is more than is free on it." in out
 
 
 @pytest.mark.parametrize("command", ["spec", "cost"])

@@ -118,6 +118,7 @@ def deployment(
     kv="auto",
     v=None,
     prompt=1024,
+    output=256,
     **fields,
 ):
     keys = catalog.kv_format(kv)
@@ -132,6 +133,6 @@ def deployment(
         context=context,
         sequences=sequences,
         prompt=prompt,
-        output=256,
+        output=output,
         **fields,
     )
