@@ -6,11 +6,12 @@ that type. `meaning()` says in words what was taken. A name that fits several en
 """
 
 import functools
+import re
 
 from pycore import facts
 from pycore.errors import UnknownName
 from pycore.facts import accelerators, formats, models
-from pycore.matching import Names, atoms
+from pycore.matching import TEXT_LIMIT, Names, atoms
 from pycore.nouns import Accelerator, ApiOffer, CloudPrice, Format, Model
 
 MODEL_NOISE = frozenset("meta instruct it chat hf base preview awq gptq gguf fp8 nvfp4 bf16 w4a16".split())
@@ -27,6 +28,9 @@ FORMAT_MEANINGS = {
     "mlx": "mlx-4bit-g64", "hqq": "hqq-int4-g64",
     "float16": "fp16", "half": "fp16", "bfloat16": "bf16", "float32": "fp32", "16bit": "bf16",
 }
+CHECKPOINT = re.compile(  # how names of quantised checkpoints and files end
+    r"(?i)[-_.:](awq|gptq|fp8|nvfp4|mxfp4|w4a16|w8a8|int4|int8|4bit|gguf|(?:ud-)?i?q\d(?:_\w{1,4}){0,2}|bf16|f16)"
+    r"(?:[-_](?:int[348]|dynamic|block|\d{5}-of-\d{5}))?(?:\.gguf)?$")
 KV_MEANINGS = {"auto": "kv-fp16", "fp16": "kv-fp16", "f16": "kv-fp16", "bf16": "kv-bf16", "fp8": "kv-fp8",
                "int8": "kv-int8", "q8_0": "kv-q8-0", "q4_0": "kv-q4-0", "iq4_nl": "kv-iq4-nl"}
 
@@ -101,8 +105,35 @@ def find(table: str, text: str, field: str) -> Model | Accelerator | Format:
 
 @functools.lru_cache(maxsize=1024)
 def model(name: str, field: str = "model") -> Model:
-    """A model by catalogue name or Hub repository: 'qwen2.5-7b', 'Qwen/Qwen2.5-7B-Instruct'. Raises UnknownName."""
-    return find("models", name.strip().rstrip("/").rsplit("/", 1)[-1], field)
+    """A model by catalogue name, Hub repository or file name: 'qwen2.5-7b', 'Qwen/Qwen2.5-7B-Instruct-AWQ'.
+
+    Raises UnknownName.
+    """
+    text = name.strip().rstrip("/").rsplit("/", 1)[-1]
+    try:
+        return find("models", text, field)
+    except UnknownName:
+        bare = CHECKPOINT.sub("", text[:TEXT_LIMIT])
+        if bare in ("", text):
+            raise
+    try:
+        return find("models", bare, field)
+    except UnknownName as fault:
+        raise UnknownName(field, name, fault.accepted, fault.suggestions) from None
+
+
+def name_says(name: str, weights: Format) -> str:
+    """What a model's name says of its weights where the weights asked for are others, in words; '' where it fits."""
+    found = CHECKPOINT.search(name.strip()[:TEXT_LIMIT])
+    word = found.group(1).lower().removeprefix("ud-") if found else ""
+    gguf = weights.family.startswith("GGUF")
+    if not word or word == "gguf" and gguf:
+        return ""
+    try:
+        fits = word != "gguf" and weight_format(word).family in (weights.family, "16/32-bit" if gguf else "")
+    except UnknownName:
+        fits = False
+    return "" if fits else f"The model's name says {word.upper()}, the weights asked for are {weights.name}"
 
 
 @functools.lru_cache(maxsize=1024)

@@ -110,11 +110,16 @@ def read(knob: Knob, value: Any) -> Any:
     if len(text) > TEXT_LIMIT:
         raise InputError(knob.name, f"{len(text):,} characters", f"accepted: at most {TEXT_LIMIT:,} characters")
     if knob.kind == "choice":
-        folded = {choice.lower(): choice for choice in knob.choices}
-        if text.strip().lower() not in folded:
+        folded = {bare(choice): choice for choice in knob.choices}
+        if bare(text) not in folded:
             raise InputError(knob.name, value, knob.accepted)
-        return folded[text.strip().lower()]
+        return folded[bare(text)]
     return text if knob.kind == "long text" else text.strip()
+
+
+def bare(text: str) -> str:
+    """Letters and digits alone, in lower case: 'llama.cpp', 'LlamaCpp' and 'llama-cpp' are one choice."""
+    return "".join(letter for letter in text[:TEXT_LIMIT].lower() if letter.isalnum())
 
 
 def read_number(knob: Knob, value: Any) -> float:

@@ -53,7 +53,9 @@ def repository(deployment: Deployment) -> str:
 
 def checkpoint_note(deployment: Deployment, made_on_load: dict[str, str]) -> str:
     """Which checkpoint the command needs where the base model's own is not it."""
-    weights = deployment.weights
+    weights, stored = deployment.weights, deployment.model.stored_format
+    if stored and weights.id in DTYPES:
+        return f"Name a checkpoint converted to {weights.name}: the base repository is stored in {stored}."
     if weights.id in DTYPES or weights.id in made_on_load or weights.id == deployment.model.stored_format:
         return ""
     return f"Name a checkpoint of {deployment.model.name} in {weights.name}: the base repository is not quantised."

@@ -276,6 +276,10 @@ def notes(deployment: Deployment, profile: Engine, usable: Term, fraction: float
         found.append(f"{deployment.prompt:,} tokens of prompt and {deployment.output:,} of answer do not fit into a "
                      f"context of {deployment.context:,}: memory is sized for the context, times for the request.")
     found += hardware.cautions(deployment, profile)
+    stored = deployment.model.stored_format
+    if stored and deployment.weights.family == "16/32-bit":
+        found.append(f"{deployment.model.name} is published in {stored}: {deployment.weights.name} weights are a "
+                     f"conversion of it, quant {stored} is the checkpoint itself.")
     if deployment.weights.id in NO_ENGINE:
         found.append(f"None of these engines reads {deployment.weights.name}; the rows are what its tensors take.")
     if deployment.context > deployment.model.max_context:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from pycore.catalog import formats
 from pycore.errors import InputError, InvalidQuery
 from pycore.layout import divisors, tensor_fault
 from pycore.nouns import Deployment
@@ -32,10 +33,14 @@ def loads(profile: Engine, format_id: str, family: str) -> bool:
 def weight_faults(deployment: Deployment, profile: Engine) -> Iterator[InputError]:
     """A weight format that the engine does not load."""
     weights = deployment.weights
-    if not loads(profile, weights.id, weights.family):
-        others = [other.name for other in ENGINES.values() if loads(other, weights.id, weights.family)]
-        yield InputError("quant", weights.name, f"{profile.name} loads {', '.join(profile.weight_families)}; "
-                                                f"{weights.family} is for {', '.join(others)}")
+    if loads(profile, weights.id, weights.family):
+        return
+    others = [other.id for other in ENGINES.values() if loads(other, weights.id, weights.family)]
+    same = next((form.id for form in formats() if form.id == f"gguf-{weights.id}"), "")
+    hint = f"; as a GGUF file it is {same}" if same and same != weights.id and "GGUF tensor type" in (
+        profile.weight_families) else ""
+    yield InputError("quant", weights.name, f"{profile.name} loads {', '.join(profile.weight_families)}; "
+                                            f"{weights.family} is for engine {', '.join(others)}{hint}")
 
 
 def cache_faults(deployment: Deployment, profile: Engine) -> Iterator[InputError]:

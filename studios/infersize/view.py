@@ -198,7 +198,8 @@ def target(name: str, limit: float, term: Any, ledger: Ledger) -> Target:
 def remarks(answer: Any) -> tuple[str, ...]:
     """Names that could have meant something else, and what the plan warns of."""
     query = answer.query
-    found = (catalog.meaning("accelerators", query.gpu), catalog.meaning("formats", query.quant))
+    found = (catalog.meaning("accelerators", query.gpu), catalog.meaning("formats", query.quant),
+             "" if query.config else catalog.name_says(query.model, answer.deployment.weights))
     return tuple(plain(text) for text in found if text) + answer.memory.notes
 
 

@@ -240,3 +240,37 @@ def test_entries_are_plain_frozen_data():
     with pytest.raises(dataclasses.FrozenInstanceError):
         catalog.model("phi-4").layers = 1
     assert hash(catalog.model("phi-4")) == hash(dataclasses.replace(catalog.model("phi-4")))
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("Qwen/Qwen2.5-72B-Instruct-AWQ", "Qwen2.5 72B"),
+        ("Qwen3-8B-FP8", "Qwen3 8B"),
+        ("Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf", "Llama 3.1 8B"),
+        ("gemma-3-27b-it-UD-Q4_K_XL.gguf", "Gemma 3 27B"),
+        ("Llama-3.3-70B-Instruct-Q4_K_M-00001-of-00002.gguf", "Llama 3.3 70B Instruct"),
+        ("llama3.1:8b-instruct-q4_K_M", "Llama 3.1 8B"),
+        ("Qwen2.5-7B-Instruct-GPTQ-Int4", "Qwen2.5 7B"),
+    ],
+)
+def test_names_of_quantised_checkpoints_and_files_name_their_model(name, model):
+    assert catalog.model(name).name == model
+
+
+@pytest.mark.parametrize(
+    ("name", "quant", "words"),
+    [
+        ("Qwen/Qwen2.5-72B-Instruct-AWQ", "bf16", "says AWQ, the weights asked for are BF16"),
+        ("Qwen3-8B-FP8", "bf16", "says FP8"),
+        ("Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf", "bf16", "says Q4_K_M"),
+        ("Qwen/Qwen2.5-72B-Instruct-AWQ", "awq", ""),
+        ("Qwen3-8B-FP8", "fp8-block", ""),
+        ("Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf", "q4_k_m", ""),
+        ("Qwen2.5-7B-Instruct-GGUF", "q8_0", ""),
+        ("Qwen2.5-7B-Instruct", "bf16", ""),
+    ],
+)
+def test_a_name_that_says_other_weights_is_told_so(name, quant, words):
+    found = catalog.name_says(name, catalog.weight_format(quant))
+    assert words in found if words else found == ""

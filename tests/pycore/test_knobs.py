@@ -80,3 +80,9 @@ def test_all_faults_are_reported_at_once():
 def test_every_field_is_declared_in_full():
     for knob in TABLE.values():
         assert knob.label and knob.help.endswith((".", ":")) and knob.group and knob.accepted
+
+
+def test_choices_do_not_hang_on_dots_and_capitals():
+    for typed in ("llamacpp", "Llama.cpp", "llama-cpp", "LLAMA CPP"):
+        assert knobs.parse(Query, {"engine": typed}).engine == "llama.cpp"
+    assert knobs.parse(Query, {"kv_dtype": "Q8_0", "v_dtype": "iq4-nl"}).v_dtype == "iq4_nl"

@@ -7,6 +7,9 @@ from pycore.errors import UnknownName
 from pycore.ledger import Term, written
 
 DEEPEST = 12
+SHORT = {"tpot": "time per output token", "ttft": "time to first token", "itl": "time per output token",
+         "mfu": "model flop utilisation of prefill", "mbu": "memory bandwidth utilisation of decoding",
+         "kv": "kv cache", "throughput": "output tokens per second"}
 
 
 def explain(terms: Sequence[Term], name: str) -> None:
@@ -21,7 +24,7 @@ def explain(terms: Sequence[Term], name: str) -> None:
 def find(terms: Sequence[Term], name: str) -> tuple[Term, ...]:
     """Terms by name, case and spaces aside: equal ones, else those that begin with it, else those that contain it."""
     every = {(part.name, part.value, part.unit, part.formula): part for top in terms for part in walk(top)}.values()
-    wanted = folded(name)
+    wanted = SHORT.get(folded(name), folded(name))
     tests = (lambda text: text == wanted, lambda text: text.startswith(wanted), lambda text: wanted in text)
     for test in tests:
         found = tuple(one for one in every if test(folded(one.name)))

@@ -13,7 +13,8 @@ from pycore.units import seconds
 def notes(answer: Answer) -> tuple[str, ...]:
     """What names were taken to mean, and what to know about the model and the plan."""
     query = answer.query
-    meanings = (catalog.meaning("accelerators", query.gpu), catalog.meaning("formats", query.quant))
+    meanings = (catalog.meaning("accelerators", query.gpu), catalog.meaning("formats", query.quant),
+                "" if query.config else catalog.name_says(query.model, answer.deployment.weights))
     return tuple(filter(None, (*meanings, answer.deployment.model.note if query.config else "", *answer.memory.notes)))
 
 

@@ -173,6 +173,13 @@ def test_explain_prints_the_chain(run):
     assert status == 2 and out == "" and "Time per output token" in err
 
 
+@pytest.mark.parametrize(("short", "name"), [("tpot", "Time per output token"), ("TTFT", "Time to first token"),
+                                              ("mfu", "Model FLOP utilisation"), ("mbu", "Memory bandwidth util")])
+def test_abbreviations_are_explained(run, short, name):
+    status, out, _ = run("plan", *FITS, "--explain", short)
+    assert status == 0 and out.startswith(name)
+
+
 def test_explained_code_lines_exist(document):
     _, found = document("plan", *FITS)
     for one in found["terms"]:

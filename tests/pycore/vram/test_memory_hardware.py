@@ -4,6 +4,8 @@ itself."""
 import pytest
 from memory_shapes import deployment
 
+from pycore.vram.capacity import capacity
+from pycore.vram.launch import launch
 from pycore.vram.plan import memory
 from pycore.vram.remedies import remedies
 from pycore.vram.validity import faults
@@ -80,3 +82,17 @@ def test_the_engines_own_fraction_is_a_way_out(fraction):
 
 def test_a_full_device_is_called_full():
     assert "has no memory free" in told(used_bytes=100 << 30)
+
+
+def test_a_checkpoint_stored_otherwise_is_said():
+    """openai/gpt-oss-120b is MXFP4: 228 GiB of BF16 is not what `vllm serve` of it takes."""
+    assert "published in mxfp4" in told(model="gpt-oss-120b", quant="bf16")
+    assert "published" not in told(model="gpt-oss-120b", quant="mxfp4") + told(quant="bf16")
+    wanted = deployment("gpt-oss-120b", "bf16", "h200", tp=2)
+    plan = memory(wanted)
+    assert "converted to BF16" in launch(wanted, plan, capacity(wanted, plan)).note
+
+
+def test_the_fault_names_the_gguf_counterpart():
+    (fault,) = faults(deployment("gpt-oss-20b", "mxfp4", "rtx 4090", "llama.cpp"))
+    assert "as a GGUF file it is gguf-mxfp4" in str(fault)
