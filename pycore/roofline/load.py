@@ -6,6 +6,7 @@ decoding steps (vLLM, llama.cpp: chunked) or holds them up (SGLang: in steps of 
 itself still waits for its first token does not slow its pace: that part is taken off.
 """
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -97,17 +98,30 @@ def riding(step: Step, load: Requests) -> Pace:
     decode = step_seconds(step, decoding, cached)
     mixed = step_seconds(step, decoding, cached, ((chunk, (prompt - chunk) // 2, alike),), alike)
     alone, own = prompt_seconds(step, load), chunks * mixed
-    burst = burst_seconds(own, alone, load.sequences)
+    burst, others = burst_seconds(own, alone, load.sequences), (load.sequences - 1) / load.sequences
+    service = own * min(1.0, prompt / room) * others  # short prompts share a step's room
     if decoding < together:
         tpot = token_seconds(decode, mixed, 1.0)
-        ttft = max(load.sequences / (fed * load.batches) * output * tpot - output * tpot, own)
-        rate = load.sequences / (ttft + output * tpot)
-        return Pace(decode, mixed, 1.0, tpot, alone, ttft, max(ttft, burst), rate)
-    queued = waiting(due / room, own * min(1.0, prompt / room), load.sequences)  # short prompts share a step's room
-    ttft = min(decode / 2 + queued + own, max(burst, own))
-    carrying = min(1.0, max(0.0, due / (chunk * alike) - ttft / mixed / output))
+        ttft = max(queued(load.sequences / (fed * load.batches), output * tpot, own, service), own)
+        return Pace(decode, mixed, 1.0, tpot, alone, ttft, max(ttft, burst), load.sequences / (ttft + output * tpot))
+    carrying = min(1.0, due / (chunk * alike))
+    first = decode / 2 + queued(due / room, output * token_seconds(decode, mixed, carrying), own, service)
+    ttft = min(first, max(burst, own))
+    carrying = max(0.0, carrying - ttft / mixed / output)
     tpot = token_seconds(decode, mixed, carrying)
     return Pace(decode, mixed, carrying, tpot, alone, ttft, max(burst, ttft), load.sequences / (ttft + output * tpot))
+
+
+def queued(busy: float, answer: float, own: float, service: float) -> float:
+    """the ttft at which ttft − own = b / (2 × (1 − b)) × service, with b = busy × answer / (answer + ttft)
+
+    A closed queue: the wait of M/D/1 (Pollaczek-Khinchine) at the rate that is left when those who wait ask for nothing
+    (Little's law). Lightly loaded it is the open queue's; overloaded (busy > 1) it tends to (busy − 1) × answer.
+    """
+    over = (busy - 1.0) * answer - own
+    root = math.sqrt(over * over + 2.0 * busy * answer * service)
+    rest = busy * answer * service / (root + over) if over > 0 else (root - over) / 2.0
+    return (busy - 1.0) * answer + rest
 
 
 def apart(step: Step, load: Requests) -> Pace:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pycore import catalog
 from pycore.nouns import Parallel
-from pycore.roofline.load import Requests, burst_seconds, pace, prompt_seconds, waiting, wave
+from pycore.roofline.load import Requests, burst_seconds, pace, prompt_seconds, queued, waiting, wave
 from pycore.roofline.prepare import prepare
 from pycore.roofline.step import step_seconds
 
@@ -105,6 +105,16 @@ def test_waiting_tends_to_pollaczek_khinchine(busy, service):
     assert waiting(busy, service, 1) == 0.0
 
 
+@given(busy=st.floats(0.001, 50), answer=st.floats(0.01, 100), own=st.floats(0.001, 10), service=st.floats(0.001, 10))
+def test_a_closed_queue_solves_its_own_equation(busy, answer, own, service):
+    first = queued(busy, answer, own, service)
+    left = busy * answer / (answer + first)
+    assert 0 <= left < 1 + 1e-12
+    assert (first - own) * 2 * (1 - left) == pytest.approx(left * service, rel=1e-6, abs=1e-9 * (first + service))
+    assert queued(0.001, 100.0, 1.0, 1.0) - 1.0 == pytest.approx(waiting(0.001, 1.0, 1 << 40), rel=0.02)
+    assert queued(50.0, 1.0, 0.01, 0.01) == pytest.approx(49.0, rel=1e-3)  # Little's law: 50 times too many
+
+
 def test_a_burst_waits_for_half_of_the_others():
     """n requests at once, served one after the other: the mean start-to-end is (n + 1) / 2 services."""
     assert burst_seconds(2.0, 2.0, 9) == sum(2.0 * (place + 1) for place in range(9)) / 9
@@ -120,12 +130,14 @@ def test_chunking_a_prompt_costs_more_than_reading_it_whole():
 
 @settings(max_examples=100, deadline=None)
 @given(style=st.sampled_from(["mixed", "apart"]), sequences=st.integers(1, 300), more=st.integers(1, 100),
-       prompt=st.integers(64, 4000), output=st.integers(50, 2000))
+       prompt=st.integers(1, 40_000), output=st.integers(1, 2000))
 def test_more_users_never_make_each_one_faster(style, sequences, more, prompt, output):
+    """Neither a token nor a whole answer, across the load at which prompts begin to queue."""
     step = ready()
     few, many = (pace(step, Requests(sequences=count, prompt=prompt, output=output, budget=8192, style=style))
                  for count in (sequences, sequences + more))
-    assert many.tpot >= few.tpot * 0.999, "one prompt more in the queue may take a token's place in a full step"
+    assert many.tpot >= few.tpot * (1 - 1e-9)
+    assert many.ttft + output * many.tpot >= (few.ttft + output * few.tpot) * (1 - 1e-9)
 
 
 def test_transformers_waits_for_its_host():
