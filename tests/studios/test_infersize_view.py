@@ -9,6 +9,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from jinja2 import meta
 
+from pycore import knobs
 from pycore.errors import StudioError
 from pycore.knobs import from_url
 from pycore.ledger import BASES
@@ -225,7 +226,7 @@ def test_panel_obeys_a_strict_policy_and_its_targets_exist(pages):
         assert set(tags.targets) <= set(tags.ids), name
 
 
-TEXT_FIELDS = [knob.name for knob in render.knobs(view.Query) if knob.kind in ("text", "long text")]
+TEXT_FIELDS = [knob.name for knob in knobs.knobs(view.Query) if knob.kind in ("text", "long text")]
 
 
 @pytest.mark.parametrize("field", TEXT_FIELDS)
