@@ -26,6 +26,11 @@ FORMAT_MEANINGS = {
     "nf4": "bnb-nf4", "bitnet": "bitnet-i2s", "ternary": "bitnet-i2s",
     "24": "sparse24-fp16", "sparse": "sparse24-fp16",  # "2:4" of a 16-bit model
     "mlx": "mlx-4bit-g64", "hqq": "hqq-int4-g64",
+    "fp4": "nvfp4", "fp8e4m3": "fp8-tensor", "e4m3": "fp8-tensor", "float8": "fp8-tensor",
+    "fp8dynamic": "fp8-channel",  # llm-compressor's FP8_DYNAMIC: a scale a channel, activations scaled as they come
+    "8bit": "int8-channel", "awq4bit": "awq-int4-g128", "int4awq": "awq-int4-g128", "gptq4bit": "gptq-int4-g128",
+    "bnb": "bnb-nf4", "bitsandbytes": "bnb-nf4", "marlin": "gptq-int4-g128", "autoround": "w4a16-g128-sym",
+    "158": "bitnet-i2s", "q8": "gguf-file-q8_0", "q4": "gguf-file-q4_k_m",
     "float16": "fp16", "half": "fp16", "bfloat16": "bf16", "float32": "fp32", "16bit": "bf16",
 }
 CHECKPOINT = re.compile(  # how names of quantised checkpoints and files end
@@ -145,8 +150,9 @@ def accelerator(name: str, field: str = "gpu") -> Accelerator:
 @functools.lru_cache(maxsize=1024)
 def weight_format(name: str, field: str = "quant") -> Format:
     """A format of weights by name, e.g. 'bf16', 'awq', 'Q4_K_M', '2:4'. Raises UnknownName."""
-    meant = FORMAT_MEANINGS.get("".join(atoms(name)))
-    return by_id("formats")[meant] if meant else find("formats", name.strip(), field)
+    text = name.strip()
+    meant = FORMAT_MEANINGS.get("".join(atoms(text)))
+    return by_id("formats")[meant] if meant else find("formats", re.sub(r"(?i)\.gguf$", "", text) or text, field)
 
 
 @functools.lru_cache(maxsize=64)

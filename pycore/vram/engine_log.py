@@ -13,6 +13,7 @@ from pycore.errors import InputError
 from pycore.ledger import Term
 from pycore.units import GIB, MIB
 from pycore.vram.capacity import Capacity
+from pycore.vram.engines import Engine
 from pycore.vram.plan import MemoryPlan
 
 TEXT_LIMIT = 4 << 20
@@ -156,6 +157,14 @@ def engine_name(text: str) -> str:
     """Whose log it is, by what only that engine prints."""
     scores = {name: sum(mark in text for mark in marks) for name, marks in ENGINE_MARKS}
     return max(scores, key=lambda name: scores[name])
+
+
+def mismatch(text: str, profile: Engine) -> str:
+    """That a log is another engine's than the plan is for, in words; '' where they agree or there is no log."""
+    if not text.strip():
+        return ""
+    name = engine_name(text[:TEXT_LIMIT])
+    return "" if profile.name.startswith(name) else f"The log is {name}'s, the plan is for {profile.name}"
 
 
 def compare(log: EngineLog, plan: MemoryPlan, capacity: Capacity) -> tuple[LogRow, ...]:

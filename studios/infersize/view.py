@@ -10,6 +10,8 @@ from typing import Any
 from pycore import catalog
 from pycore.systems import infersize
 from pycore.units import binary_bytes, dollars, seconds, significant
+from pycore.vram.engine_log import mismatch
+from pycore.vram.engines import engine
 from studios.explain import Group, Ledger, Number, help_field, plain
 from studios.infersize import charts as drawings
 from studios.infersize import files
@@ -199,7 +201,8 @@ def remarks(answer: Any) -> tuple[str, ...]:
     """Names that could have meant something else, and what the plan warns of."""
     query = answer.query
     found = (catalog.meaning("accelerators", query.gpu), catalog.meaning("formats", query.quant),
-             "" if query.config else catalog.name_says(query.model, answer.deployment.weights))
+             "" if query.config else catalog.name_says(query.model, answer.deployment.weights),
+             mismatch(query.engine_log, engine(query.engine)))
     return tuple(plain(text) for text in found if text) + answer.memory.notes
 
 

@@ -274,3 +274,13 @@ def test_names_of_quantised_checkpoints_and_files_name_their_model(name, model):
 def test_a_name_that_says_other_weights_is_told_so(name, quant, words):
     found = catalog.name_says(name, catalog.weight_format(quant))
     assert words in found if words else found == ""
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("fp4", "nvfp4"), ("fp8_e4m3", "fp8-tensor"), ("FP8-dynamic", "fp8-channel"), ("8-bit", "int8-channel"),
+     ("awq-4bit", "awq-int4-g128"), ("bitsandbytes", "bnb-nf4"), ("Q8", "gguf-file-q8_0"), ("q4", "gguf-file-q4_k_m"),
+     ("1.58", "bitnet-i2s"), ("marlin", "gptq-int4-g128"), ("Q4_K_M.gguf", "gguf-file-q4_k_m")],
+)
+def test_format_names_as_people_say_them(typed, meant):
+    assert catalog.weight_format(typed).id == meant

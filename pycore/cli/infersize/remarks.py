@@ -8,13 +8,16 @@ from pycore import catalog
 from pycore.knobs import to_command
 from pycore.systems.infersize import Answer, Query
 from pycore.units import seconds
+from pycore.vram.engine_log import mismatch
+from pycore.vram.engines import engine
 
 
 def notes(answer: Answer) -> tuple[str, ...]:
     """What names were taken to mean, and what to know about the model and the plan."""
     query = answer.query
     meanings = (catalog.meaning("accelerators", query.gpu), catalog.meaning("formats", query.quant),
-                "" if query.config else catalog.name_says(query.model, answer.deployment.weights))
+                "" if query.config else catalog.name_says(query.model, answer.deployment.weights),
+                mismatch(query.engine_log, engine(query.engine)))
     return tuple(filter(None, (*meanings, answer.deployment.model.note if query.config else "", *answer.memory.notes)))
 
 

@@ -215,6 +215,14 @@ def test_engine_log_is_compared(run, tmp_path):
     assert "488,976 tokens" in section and "+0.00 %" in section
 
 
+def test_a_log_of_another_engine_is_not_compared_in_silence(run, tmp_path):
+    path = tmp_path / "server.log"
+    path.write_text("load_tensors:        CUDA0 model buffer size =  4403.49 MiB\n", encoding="utf-8")
+    assert "The log is llama.cpp's, the plan is for vLLM" in run("plan", *FITS, "--engine-log", str(path))[1]
+    same = ("--model", "llama-3.1-8b", "--quant", "q4_k_m", "--engine", "llama.cpp", "--engine-log", str(path))
+    assert "The log is" not in run("plan", *same)[1]
+
+
 def test_matrix_filters_sorts_and_formats(document, run):
     status, found = document("compare", "--quant", "fp16", "--only-fits", "--sort", "usd_per_million", "--top", "5")
     assert status == 0
