@@ -141,7 +141,10 @@ def larger_device(deployment: Deployment) -> Iterator[Remedy]:
     own, size = deployment.accelerator, quick.card_bytes(deployment.accelerator)[0]
     larger = [card for card in accelerators() if card.vendor == own.vendor and quick.card_bytes(card)[0] > size]
     larger.sort(key=lambda card: (card.segment != own.segment, quick.card_bytes(card)[0], card.id))
+    profile = engine(deployment.engine)
     for card in larger:
+        if refuses(profile, deployment.weights, card):
+            continue
         after = measured(replace(deployment, accelerator=card))
         if after.fits:
             yield Remedy(text=f"{card.name} instead", changes={"gpu": card.id}, total_bytes=after.total_bytes,

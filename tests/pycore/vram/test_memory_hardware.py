@@ -53,6 +53,13 @@ def test_no_remedy_names_a_format_the_card_cannot_load():
     assert not any(str(remedy.changes.get("quant", "")).startswith(("fp8", "awq", "int8")) for remedy in remedies(asked))
 
 
+def test_no_remedy_names_a_card_that_cannot_load_the_format():
+    asked = deployment("llama-3.1-8b", "fp8", "l4")  # the next larger card of its segment is a V100 of 32 GiB
+    (card,) = [remedy.changes["gpu"] for remedy in remedies(asked) if "gpu" in remedy.changes]
+    assert "v100" not in card
+    assert memory(deployment("llama-3.1-8b", "fp8", card)).fits
+
+
 def test_latents_are_not_kept_in_int8():
     """Only vLLM's Triton backend stores int8 keys, and MLA has backends of its own."""
     asked = dict(model="deepseek-v3", quant="fp8-block", gpu="h200", tp=8)
