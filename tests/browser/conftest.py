@@ -57,7 +57,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     build(
         Options(
             root=ROOT,
-            only=__import__("os").environ.get("ONLY", ""),
             offline=True,
             spaces=True,
             extra=(FIXTURES / "slowcount",),

@@ -146,17 +146,16 @@ def test_suggestion_is_taken_by_a_click(opened, site):
     expect(page.locator("#who")).to_have_text("sophie")
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["<img src=x onerror=alert(1)>", "{{ 7*7 }}", "{% raw %}", "</script><script>alert(1)</script>", "\u202e&amp;\"'"],
-)
-def test_hostile_text_is_shown_as_text(opened, site, text):
+HOSTILE = ("<img src=x onerror=alert(1)>", "{{ 7*7 }}", "{% raw %}", "</script><script>alert(1)</script>", "\u202e&amp;\"'")
+
+
+def test_hostile_text_is_shown_as_text(opened, site):
     page, _ = start(opened, site)
     page.on("dialog", lambda dialog: pytest.fail("a script ran"))
-    page.get_by_label("Name").fill(text)
-    shown = page.get_by_label("Name").input_value().strip()
-    expect(page.locator("#who")).to_have_text(shown)
-    assert page.locator("#who img, #who script").count() == 0
+    for text in HOSTILE:
+        page.get_by_label("Name").fill(text)
+        expect(page.locator("#who")).to_have_text(text)
+        assert page.locator("#who img, #who script").count() == 0
 
 
 def test_our_own_fault_is_told_without_a_traceback(opened, site):
@@ -256,24 +255,26 @@ HUB_ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("case", HUB_ANSWERS)
-def test_text_from_the_hub(opened, site, case):
-    answer, place, words = HUB_ANSWERS[case]
+def test_text_from_the_hub(opened, site):
     page, watch = opened()
     watch.allowed += ("https://huggingface.co/",)
     watch.expect("Failed to load resource")
+    answer = {}
     page.route(
-        "https://huggingface.co/**", lambda route: route.fulfill(**answer, headers={"access-control-allow-origin": "*"})
+        "https://huggingface.co/**",
+        lambda route: route.fulfill(**answer, headers={"access-control-allow-origin": "*"}),
     )
     page.goto(site.page("slowcount"))
     ready(page)
-    page.get_by_label("Name").fill("ada/prime s")
     page.get_by_text("More", exact=True).click()
-    with page.expect_request("https://huggingface.co/**") as request:
-        page.get_by_role("button", name="Fetch").click()
-    assert request.value.url == "https://huggingface.co/ada/prime%20s/raw/main/config.json"
-    expect(page.locator(place)).to_contain_text(words)
-    expect(page.get_by_label("Name")).to_have_value("ada/prime s")
+    for given, place, words in HUB_ANSWERS.values():
+        answer |= given
+        page.get_by_label("Name").fill("ada/prime s")
+        with page.expect_request("https://huggingface.co/**") as request:
+            page.get_by_role("button", name="Fetch").click()
+        assert request.value.url == "https://huggingface.co/ada/prime%20s/raw/main/config.json"
+        expect(page.locator(place)).to_contain_text(words)
+        expect(page.get_by_label("Name")).to_have_value("ada/prime s")
 
 
 def test_a_hub_that_cannot_be_reached(opened, site):
