@@ -8,6 +8,7 @@ from builder.assets import Assets, bridge_assets
 from builder.cache import BuildError
 from builder.effects import Effects
 from builder.listing import PATTERN, listings
+from builder.notices import notices
 from builder.pack import app_zip, on_path
 from builder.pages import Painted, head, home_page, page, paint, studios_in, tail
 from builder.single import single_head, single_tail
@@ -89,6 +90,7 @@ def shared_assets(options: Options, effects: Effects, files: dict[str, Path],
     for name, path in files.items():
         if name.endswith(".whl"):
             assets.add(name, path.read_bytes(), folder="packages")
+    effects.write("assets/NOTICES.txt", notices(files))
     app = app_zip(options.root, folders)
     assets.add("app.zip", app)
     if not options.snapshot:
@@ -131,6 +133,7 @@ def write_space(options: Options, effects: Effects, assets: Assets, name: str) -
     html = page(painted, head=head(assets, "assets/"), tail=tail(assets, "assets/", painted), home="", root="",
                 source=options.source or "source/pycore/__init__.py.html", offline="")
     files = {"README.md": card(painted).encode(), "index.html": html.encode()}
+    files["assets/NOTICES.txt"] = notices(vendored(effects)).encode()
     files |= {f"assets/{path}": data for path, data in assets.written().items()}
     files |= {path: text.encode() for path, text in listings(options.root).items()}
     within_limit(files)

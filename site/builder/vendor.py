@@ -29,6 +29,7 @@ class Vendored:
     origin: str  # "npm", "pip" or "vl-convert"
     package: str
     member: str
+    licence: str
 
     @property
     def cached(self) -> Path:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import re
 import socket
 import subprocess
@@ -213,6 +214,23 @@ def test_help_lists_what_a_reader_needs():
             [sys.executable, "build.py", *arguments], cwd=ROOT, capture_output=True, text=True, check=True
         ).stdout
         assert all(word in text for word in words)
+
+
+def test_a_second_build_needs_no_network(built, tmp_path):
+    """`built` has filled the cache; now every way out is closed, and the wheel is built too."""
+    closed = {"PIP_NO_INDEX": "1", "npm_config_offline": "true", "npm_config_registry": "http://127.0.0.1:9/"}
+    closed |= {name: "http://127.0.0.1:9/" for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")}
+    result = subprocess.run(
+        [sys.executable, "build.py", "build", "--no-snapshot", "--out", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | closed,
+    )
+    assert result.returncode == 0 and "fetching" not in result.stdout, result.stderr
+    assert len(list((tmp_path / "wheels").glob("*-py3-none-any.whl"))) == 1
+    assert "Jinja2" in (tmp_path / "assets" / "NOTICES.txt").read_text()
 
 
 def test_a_failed_build_is_one_message(tmp_path):

@@ -19,6 +19,7 @@ FILE = Vendored(
     origin="npm",
     package="thing@1.0.0",
     member="package/thing.mjs",
+    licence="0BSD",
 )
 
 
