@@ -222,7 +222,7 @@ def first_answer(query: Query, deployment: Deployment) -> Answer:
         speculation=speculate(deployment, plan, acceptance=query.acceptance, draft_length=query.draft_length)
         if deployment.draft else None, matrix=(),
         remedies=() if plan.fits else remedies(deployment),
-        launch=launch(deployment, plan, held),
+        launch=launch(deployment, plan, held, query.draft_length),
         log_rows=compare(read_log(query.engine_log), plan, held) if query.engine_log.strip() else ())
 
 

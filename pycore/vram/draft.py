@@ -10,6 +10,16 @@ from pycore.vram.reservation import Reservation, reserve, reserved
 from pycore.vram.weights import placed_bytes, weights
 
 FORMAT = "bf16"  # drafts are small and served in 16 bits
+VOCABULARY_SLACK = 128  # llama.cpp common/speculative.cpp SPEC_VOCAB_MAX_SIZE_DIFFERENCE: paddings differ by as much
+
+
+def stranger(deployment: Deployment) -> str:
+    """That draft and target cannot share a tokenizer, in words; '' where they may (or there is no draft)."""
+    model, own = deployment.model, deployment.draft
+    if own is None or abs(model.vocabulary - own.vocabulary) <= VOCABULARY_SLACK:
+        return ""
+    return (f"{own.name} has {own.vocabulary:,} tokens, {model.name} {model.vocabulary:,}: a draft must have its "
+            "target's tokenizer, engines refuse this pair.")
 
 
 def beside(deployment: Deployment) -> Deployment:

@@ -2,9 +2,11 @@
 
 Flags as the engines document them: vLLM docs.vllm.ai/en/stable/cli/serve; SGLang docs.sglang.io
 advanced_features/server_arguments (and sglang/srt/server_args.py); llama-server manpages.debian.org llama-server(1) and
-tools/server/README.md; transformers `from_pretrained(dtype=, device_map=)` and `generate(max_new_tokens=)`.
+tools/server/README.md; draft models: docs.vllm.ai features/speculative_decoding/draft_model, docs.sglang.io
+advanced_features/speculative_decoding; transformers `from_pretrained(dtype=, device_map=)`, `generate(max_new_tokens=)`
 """
 
+import json
 import shlex
 from dataclasses import dataclass
 
@@ -38,12 +40,24 @@ class Launch:
     note: str
 
 
-def launch(deployment: Deployment, plan: MemoryPlan, capacity: Capacity) -> Launch:
-    """The engine's own way of being asked for this deployment."""
+def launch(deployment: Deployment, plan: MemoryPlan, capacity: Capacity, draft_length: int = 0) -> Launch:
+    """The engine's own way of being asked for this deployment. `draft_length`: tokens its draft model proposes."""
     profile = engine(deployment.engine)
-    if profile.memory_rule == "total":
-        return vllm(deployment, plan)
-    return {"sglang": sglang, "llama.cpp": llama_server, "transformers": transformers}[profile.id](deployment, plan)
+    build = vllm if profile.memory_rule == "total" else {
+        "sglang": sglang, "llama.cpp": llama_server, "transformers": transformers}[profile.id]
+    return build(deployment, plan, draft_length)
+
+
+def draft_flags(deployment: Deployment, names: dict[str, str]) -> list[Flag]:
+    """The flags of a draft model; `names` maps each to its value. None where the deployment has no draft."""
+    if deployment.draft is None:
+        return []
+    return [Flag(flag=flag, value=value, why="draft model") for flag, value in names.items()]
+
+
+def draft_repository(deployment: Deployment) -> str:
+    """The draft model to name on the command line; '' where there is none."""
+    return (deployment.draft.hub_repository or deployment.draft.id) if deployment.draft else ""
 
 
 def repository(deployment: Deployment) -> str:
@@ -85,7 +99,7 @@ def parallel_flags(deployment: Deployment, plan: MemoryPlan, names: tuple[str, s
     return flags
 
 
-def vllm(deployment: Deployment, plan: MemoryPlan) -> Launch:
+def vllm(deployment: Deployment, plan: MemoryPlan, draft_length: int) -> Launch:
     """`vllm serve`."""
     flags = parallel_flags(deployment, plan, ("--tensor-parallel-size", "--pipeline-parallel-size",
                                               "--data-parallel-size", "--enable-expert-parallel"))
@@ -100,11 +114,13 @@ def vllm(deployment: Deployment, plan: MemoryPlan) -> Launch:
     if cache_name(deployment) in ("fp8", "int8"):
         name = {"fp8": "fp8", "int8": "int8_per_token_head"}[cache_name(deployment)]
         flags.append(Flag(flag="--kv-cache-dtype", value=name, why="KV cache format"))
+    flags += draft_flags(deployment, {"--speculative-config": json.dumps({
+        "model": draft_repository(deployment), "num_speculative_tokens": draft_length, "method": "draft_model"})})
     return Launch(command=command("vllm serve", flags, repository(deployment)), flags=tuple(flags),
                   note=checkpoint_note(deployment, VLLM_QUANTIZATION))
 
 
-def sglang(deployment: Deployment, plan: MemoryPlan) -> Launch:
+def sglang(deployment: Deployment, plan: MemoryPlan, draft_length: int) -> Launch:
     """`python -m sglang.launch_server`."""
     flags = [Flag(flag="--model-path", value=repository(deployment), why="model")]
     flags += parallel_flags(deployment, plan, ("--tp-size", "--pp-size", "--dp-size", "--ep-size"))
@@ -121,11 +137,15 @@ def sglang(deployment: Deployment, plan: MemoryPlan) -> Launch:
     if any(group.kind == "linear" for group in deployment.model.groups):
         flags.append(Flag(flag="--max-mamba-cache-size", value=str(SGLANG_STATE_SLOTS * plan.sequences),
                           why="state slots: three a running sequence"))
+    flags += draft_flags(deployment, {
+        "--speculative-algorithm": "STANDALONE", "--speculative-draft-model-path": draft_repository(deployment),
+        "--speculative-num-steps": str(draft_length), "--speculative-eagle-topk": "1",
+        "--speculative-num-draft-tokens": str(draft_length + 1)})
     return Launch(command=command("python -m sglang.launch_server", flags), flags=tuple(flags),
                   note=checkpoint_note(deployment, SGLANG_QUANTIZATION))
 
 
-def llama_server(deployment: Deployment, plan: MemoryPlan) -> Launch:
+def llama_server(deployment: Deployment, plan: MemoryPlan, draft_length: int) -> Launch:
     """`llama-server`: the context is shared out evenly over the slots, so it is asked for all of them."""
     per_slot = -(-deployment.context // 256) * 256
     kind = deployment.weights.id.removeprefix("gguf-file-").removeprefix("gguf-").upper()
@@ -145,15 +165,20 @@ def llama_server(deployment: Deployment, plan: MemoryPlan) -> Launch:
              Flag(flag="--cache-type-v", value=cache.get(values, values), why="value format")]
     if plan.stages > 1:
         flags.append(Flag(flag="--split-mode", value="layer", why=f"{plan.stages} devices"))
+    flags += draft_flags(deployment, {
+        "--model-draft": f"{draft_repository(deployment).rsplit('/', 1)[-1]}-BF16.gguf", "--n-gpu-layers-draft": "999",
+        "--draft-max": str(draft_length)})
     note = "" if deployment.parallel.data == 1 else f"Start it {deployment.parallel.data} times, once for each replica."
     return Launch(command=command("llama-server", flags), flags=tuple(flags), note=note)
 
 
-def transformers(deployment: Deployment, plan: MemoryPlan) -> Launch:
+def transformers(deployment: Deployment, plan: MemoryPlan, draft_length: int) -> Launch:
     """Python lines: transformers has no server of its own worth sizing."""
     dtype = DTYPES.get(deployment.weights.id, "auto")
     flags = (Flag(flag="dtype", value=dtype, why="weight format"), Flag(flag="device_map", value="auto", why="devices"),
              Flag(flag="max_new_tokens", value=str(deployment.output), why="output"))
+    note = checkpoint_note(deployment, {}) or (
+        "Assisted generation takes one prompt at a time; the draft is not in these lines." if deployment.draft else "")
     lines = ("from transformers import AutoModelForCausalLM, AutoTokenizer",
              f"name = {repository(deployment)!r}",
              "tokenizer = AutoTokenizer.from_pretrained(name)",
@@ -161,4 +186,4 @@ def transformers(deployment: Deployment, plan: MemoryPlan) -> Launch:
              f"prompts = ['...'] * {plan.sequences}",
              "inputs = tokenizer(prompts, return_tensors='pt', padding=True).to(model.device)",
              f"answers = model.generate(**inputs, max_new_tokens={deployment.output})")
-    return Launch(command="\n".join(lines), flags=flags, note=checkpoint_note(deployment, {}))
+    return Launch(command="\n".join(lines), flags=flags, note=note)

@@ -275,7 +275,7 @@ def notes(deployment: Deployment, profile: Engine, usable: Term, fraction: float
     if deployment.prompt + deployment.output > deployment.context:
         found.append(f"{deployment.prompt:,} tokens of prompt and {deployment.output:,} of answer do not fit into a "
                      f"context of {deployment.context:,}: memory is sized for the context, times for the request.")
-    found += hardware.cautions(deployment, profile)
+    found += [text for text in (*hardware.cautions(deployment, profile), draft.stranger(deployment)) if text]
     stored = deployment.model.stored_format
     if stored and deployment.weights.family == "16/32-bit":
         found.append(f"{deployment.model.name} is published in {stored}: {deployment.weights.name} weights are a "

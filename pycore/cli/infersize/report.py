@@ -183,6 +183,7 @@ def launch(answer: Answer) -> None:
     heading(f"Launch with {answer.deployment.engine}")
     for text in answer.launch.command.splitlines():
         line(f"  {text}")
-    table(("", ""), [(f"{one.flag} {one.value}".strip(), one.why) for one in answer.launch.flags])
+    table(("", ""), [(f"{one.flag} {one.value if len(one.value) <= 40 else '...'}".strip(), one.why)
+                     for one in answer.launch.flags])
     if answer.launch.note:
         line(f"  {answer.launch.note}")

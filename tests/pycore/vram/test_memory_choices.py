@@ -215,6 +215,29 @@ def test_llama_server_command():
     assert given["--split-mode"] == "layer"
 
 
+@pytest.mark.parametrize(
+    ("engine", "quant", "gpu", "flags"),
+    [
+        ("vllm", "bf16", "h100", {"--speculative-config": '{"model": "Qwen/Qwen2.5-0.5B", "num_speculative_tokens": 4, '
+                                  '"method": "draft_model"}'}),
+        ("sglang", "bf16", "h100", {"--speculative-algorithm": "STANDALONE", "--speculative-num-steps": "4",
+                                    "--speculative-draft-model-path": "Qwen/Qwen2.5-0.5B",
+                                    "--speculative-eagle-topk": "1", "--speculative-num-draft-tokens": "5"}),
+        ("llama.cpp", "q4_k_m", "rtx 4090", {"--model-draft": "Qwen2.5-0.5B-BF16.gguf", "--draft-max": "4",
+                                             "--n-gpu-layers-draft": "999"}),
+    ],
+)
+def test_a_draft_that_was_sized_is_started(engine, quant, gpu, flags):
+    wanted = deployment("qwen2.5-7b", quant, gpu, engine, draft=catalog.model("qwen2.5-0.5b"))
+    plan = memory(wanted)
+    started = launch(wanted, plan, capacity(wanted, plan), 4)
+    words = shlex.split(started.command.replace("\\\n", ""))
+    for flag, value in flags.items():
+        assert words[words.index(flag) + 1] == value
+    plain = launched(model="qwen2.5-7b", quant=quant, gpu=gpu, engine=engine)[0].command
+    assert not any(flag in plain for flag in flags)
+
+
 def test_transformers_lines_compile():
     started, _ = launched(engine="transformers", sequences=2)
     compile(started.command, "<launch>", "exec")

@@ -4,6 +4,7 @@ itself."""
 import pytest
 from memory_shapes import deployment
 
+from pycore import catalog
 from pycore.vram.capacity import capacity
 from pycore.vram.launch import launch
 from pycore.vram.plan import memory
@@ -103,3 +104,10 @@ def test_a_checkpoint_stored_otherwise_is_said():
 def test_the_fault_names_the_gguf_counterpart():
     (fault,) = faults(deployment("gpt-oss-20b", "mxfp4", "rtx 4090", "llama.cpp"))
     assert "as a GGUF file it is gguf-mxfp4" in str(fault)
+
+
+def test_a_draft_of_another_family_is_said():
+    other = memory(deployment("llama-3.1-8b", draft=catalog.model("qwen2.5-0.5b"))).notes
+    assert any("151,936 tokens" in text and "refuse" in text for text in other)
+    for target, own in (("qwen2.5-72b", "qwen2.5-0.5b"), ("llama-3.1-70b", "llama-3.2-1b")):  # padded by 128 more
+        assert not any("tokenizer" in text for text in memory(deployment(target, draft=catalog.model(own))).notes)
