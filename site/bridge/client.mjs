@@ -94,7 +94,8 @@ const handlers = {
   ready(message) {
     ready = true;
     progress(null);
-    every("[data-ready], [data-live-disabled]", (element) => { element.disabled = false; });
+    every("[data-ready]", (element) => { element.disabled = false; });
+    enable();
     state("ready", `Python ready in ${message.seconds.toFixed(1)} s; ${MB(message.bytes)} MB, all from this ${inlined("worker.mjs") ? "file" : "folder"}${message.note ? `. Without the snapshot: ${message.note}` : ""}`);
     paint(message.answer, message.verified);
     if (asked !== null || location.search || location.hash.startsWith("#?")) ask(true);
@@ -126,6 +127,7 @@ function paint(answer, verified, good = "") {
 // ---- asking and showing ------------------------------------------------------------------------------------------------
 
 let slow = 0, shown = 0;
+const enable = () => every("[data-live-disabled]", (element) => { element.disabled = false; });
 function ask(again = false) {
   const text = formText();
   if (!again && text === asked) return;
@@ -153,6 +155,7 @@ function settle(name) {
 function show(answer) {
   last = answer;
   swap(answer.panel);
+  enable();
   controls.clearFaults(form);
   shown = id;
   panel.dataset.state = "current";
