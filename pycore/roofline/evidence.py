@@ -67,3 +67,10 @@ def spread(quantity: str, engine: str, accelerator: Accelerator, calibrated: boo
         if key in table:
             return table[key]
     raise LookupError(f"speed_evidence.csv lacks a row for {quantity}")
+
+
+def ends(quantity: str, engine: str, accelerator: Accelerator, calibrated: bool) -> tuple[float, float]:
+    """(low, high) factors of a quantity's range. What is not known of a card that was not measured comes on top of what
+    is not known of those that were: never narrower than theirs."""
+    own, measured = spread(quantity, engine, accelerator, calibrated), spread(quantity, engine, accelerator, True)
+    return min(own.low, measured.low), max(own.high, measured.high)

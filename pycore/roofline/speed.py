@@ -7,7 +7,7 @@ from pycore.ledger import Term, add, fact, source_line
 from pycore.nouns import Deployment
 from pycore.roofline import account, terms
 from pycore.roofline.efficiency import arithmetic, choose, measured_generations, rate, streamed
-from pycore.roofline.evidence import Evidence, spread
+from pycore.roofline.evidence import Evidence, ends, spread
 from pycore.roofline.load import Pace, pace
 from pycore.roofline.parts import decode_terms, largest, part_terms
 from pycore.roofline.prepare import prepare
@@ -58,7 +58,7 @@ def speed(deployment: Deployment) -> Speed:
     asked = question(deployment)
     found = pace(asked.step, asked.load)
     evidence = spread("tpot", deployment.engine, deployment.accelerator, asked.step.calibrated)
-    low, high = evidence.low, evidence.high
+    low, high = ends("tpot", deployment.engine, deployment.accelerator, asked.step.calibrated)
     if not asked.step.calibrated:
         slowest = generations(asked, found)
         low, high = min(low, slowest[0]), max(high, slowest[1])
@@ -133,15 +133,14 @@ def prompt_range(asked: Question, parts: tuple[Term, ...], seconds: float) -> tu
     elsewhere."""
     card, engine = asked.deployment.accelerator, asked.deployment.engine
     if streamed(card, engine):
-        evidence = spread("prompt", engine, card, asked.step.calibrated)
-        return evidence.low, evidence.high
-    ends = [(part.value if part.low is None else part.low, part.value if part.high is None else part.high)
+        return ends("prompt", engine, card, asked.step.calibrated)
+    sides = [(part.value if part.low is None else part.low, part.value if part.high is None else part.high)
             for part in parts]
-    low, high = (add(end[side] for end in ends) / seconds for side in (0, 1))
+    low, high = (add(end[side] for end in sides) / seconds for side in (0, 1))
     if asked.step.calibrated:
         return low, high
-    borrowed = spread("tpot", engine, card, False)
-    return low * borrowed.low, high * borrowed.high
+    fastest, slowest = ends("tpot", engine, card, False)
+    return low * fastest, high * slowest
 
 
 def bandwidth_term(asked: Question, seconds: float) -> Term:

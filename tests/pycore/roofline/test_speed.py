@@ -13,6 +13,7 @@ from pycore import catalog
 from pycore.errors import NotKnown, StudioError
 from pycore.roofline import quick
 from pycore.roofline.efficiency import choose, fits, generation, lineage
+from pycore.roofline.evidence import spread
 from pycore.roofline.interconnect import link
 from pycore.roofline.question import question, tokens_a_step
 from pycore.roofline.speed import curve, speed
@@ -100,6 +101,16 @@ def test_cards_that_were_not_measured_say_so_and_are_wider(make):
     assert borrowed.calibration.startswith("uncalibrated")
     assert "hopper" in borrowed.calibration
     assert borrowed.tpot_s.high >= borrowed.tpot_s.value > borrowed.tpot_s.low
+
+
+@pytest.mark.parametrize("gpu", ["rx 7900 xtx", "m4 max", "rtx 5080", "dgx spark"])
+def test_a_card_that_was_not_measured_is_not_surer_than_those_that_were(make, gpu):
+    """Four borrowed runs were all faster than predicted; their quantiles alone left no room on the slow side."""
+    found = speed(make("llama-3.1-8b", "q4_k_m", gpu, engine="llama.cpp"))
+    card = catalog.accelerator(gpu)
+    measured = spread("tpot", "llama.cpp", card, True)
+    assert found.tpot_s.high >= found.tpot_s.value * max(1.0, measured.high) * (1 - 1e-9)
+    assert found.tpot_s.low <= found.tpot_s.value * measured.low * (1 + 1e-9)
 
 
 def test_fp16_only_cards_use_their_16_bit_rate(make):
