@@ -16,8 +16,8 @@ LAYERS = (
     ("pycore.ledger", "pycore.knobs", "pycore.nouns"),
     ("pycore.matching", "pycore.facts", "pycore.catalog", "pycore.config_json", "pycore.stats"),
     ("pycore.layout", "pycore.vram", "pycore.roofline"),
-    ("pycore.speculative", "pycore.cost", "pycore.hub"),
-    ("pycore.matrix",),
+    ("pycore.speculative", "pycore.cost", "pycore.hub", "pycore.serving"),
+    ("pycore.matrix", "pycore.simulation"),
     ("pycore.systems",),
     ("pycore.cli",),
 )
