@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from pycore.catalog import accelerators, kv_format, weight_format
-from pycore.errors import InputError
+from pycore.errors import InputError, NotKnown
 from pycore.layout import automatic, together
 from pycore.nouns import Deployment, Parallel
+from pycore.roofline.interconnect import joined_by
 from pycore.units import binary_bytes
 from pycore.vram import quick
 from pycore.vram.engines import engine
@@ -113,8 +114,13 @@ def smaller_weights(deployment: Deployment) -> Iterator[Remedy]:
 
 
 def more_devices(deployment: Deployment) -> Iterator[Remedy]:
-    """The fewest devices of the same kind for one replica that fit, split as the engine would by itself."""
+    """The fewest devices of the same kind for one replica that fit, split as the engine would by itself. None where no
+    source says how several are joined: they could not be timed."""
     parallel = deployment.parallel
+    try:
+        joined_by(deployment.accelerator, 2)
+    except NotKnown:
+        return
     for devices in SERVERS:
         if devices <= parallel.tensor * parallel.pipeline:
             continue

@@ -61,6 +61,12 @@ def test_no_remedy_names_a_card_that_cannot_load_the_format():
     assert memory(deployment("llama-3.1-8b", "fp8", card)).fits
 
 
+def test_no_remedy_joins_devices_that_no_source_joins():
+    asked = deployment("llama-3.1-70b", "bf16", "m4 pro", "llama.cpp")
+    assert not any("count" in remedy.changes for remedy in remedies(asked))
+    assert any("count" in remedy.changes for remedy in remedies(deployment("llama-3.1-70b", gpu="l40s")))
+
+
 def test_latents_are_not_kept_in_int8():
     """Only vLLM's Triton backend stores int8 keys, and MLA has backends of its own."""
     asked = dict(model="deepseek-v3", quant="fp8-block", gpu="h200", tp=8)
