@@ -132,6 +132,12 @@ def step_parts(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, 
     for chunk, _, alike in chunks:
         tokens += chunk * alike
     rows = decoding + ended
+    return joined_parts(step, matrix_parts(step, tokens, rows), attention_parts(step, decoding, cached, chunks))
+
+
+def matrix_parts(step: Step, tokens: float, rows: float) -> Parts:
+    """Everything but attention of a step with `tokens` tokens of which `rows` need logits; it depends on nothing else,
+    so that a simulator can keep it. Launches of attention are not in its overhead, nor is the host's floor."""
     weights = compute = 0.0
     launches = step.head.launch
     for item in step.products:
@@ -145,10 +151,15 @@ def step_parts(step: Step, decoding: int, cached: int, chunks: tuple[tuple[int, 
     if step.experts is not None:
         read, rest = expert_split(step.experts, tokens)
         weights, compute, launches = weights + read, compute + rest, launches + step.experts.launch
-    cache, attended, started = attention_parts(step, decoding, cached, chunks)
-    talk, compute = communication(step, tokens), compute + attended
-    overhead = (launches + started + step.elementwise[0] + step.elementwise[1] * tokens + step.sampling[0]
-                + step.sampling[1] * rows)
+    small = step.elementwise[0] + step.elementwise[1] * tokens + step.sampling[0] + step.sampling[1] * rows
+    return Parts(weights, 0.0, compute, communication(step, tokens), launches + small)
+
+
+def joined_parts(step: Step, matrices: Parts, attention: tuple[float, float, float]) -> Parts:
+    """A whole step from its matrices and its attention (as `attention_parts` gives it), the host's floor applied."""
+    cache, attended, started = attention
+    weights, _, compute, talk, overhead = matrices
+    compute, overhead = compute + attended, overhead + started
     if step.floor:
         overhead = max(overhead, step.floor - weights - cache - compute - talk)
     return Parts(weights, cache, compute, talk, overhead)
