@@ -1,25 +1,27 @@
-"""One build, one server and one browser for the session; a page that fails its test on any console error or any request
+"""One build, one server and one browser for the session; a page fails its test on any console error and on any request
 that leaves the folder. A missing browser fails the tests with the command that installs it: nothing is skipped."""
 
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
-ROOT = Path(__file__).resolve().parents[2]
-for folder in (ROOT, ROOT / "site", Path(__file__).parent):
+for folder in (
+    Path(__file__).resolve().parents[2],
+    Path(__file__).resolve().parents[2] / "site",
+    Path(__file__).parent,
+):
     sys.path.insert(0, str(folder))
 
 from builder.effects import Folder  # noqa: E402
 from builder.server import address, server  # noqa: E402
 from builder.site import Options, build  # noqa: E402
+from driving import FIXTURES, ROOT, Site, Watch  # noqa: E402
 from setup_browser import find  # noqa: E402
 
-FIXTURES = Path(__file__).parent / "fixtures"
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -29,24 +31,6 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-STUDIOS = tuple(sorted(path.parent.name for path in (ROOT / "studios").glob("*/view.py")))
-LOAD_MS = 90_000
-
-
-@dataclass(kw_only=True)
-class Site:
-    """The built pages: their folder, and where they are served."""
-
-    folder: Path
-    url: str
-
-    def page(self, studio: str, query: str = "") -> str:
-        return f"{self.url}{studio}/{query}"
-
-    def asset(self, role: str) -> Path:
-        """A shared file by its role: "snapshot.bin"."""
-        stem, _, suffix = role.rpartition(".")
-        return next((self.folder / "assets").rglob(f"{stem}*.{suffix}"))
 
 
 @pytest.fixture(scope="session")
@@ -54,15 +38,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Every studio, and the one that only tests have, with offline files and Spaces."""
     folder = tmp_path_factory.mktemp("pages") / "dist"
     effects = Folder(folder)
-    build(
-        Options(
-            root=ROOT,
-            offline=True,
-            spaces=True,
-            extra=(FIXTURES / "slowcount",),
-        ),
-        effects,
-    )
+    build(Options(root=ROOT, offline=True, spaces=True, extra=(FIXTURES / "slowcount",)), effects)
     running = server(folder, 0)
     threading.Thread(target=running.serve_forever, daemon=True).start()
     yield Site(folder=folder, url=address(running))
@@ -78,33 +54,6 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
         browser.close()
-
-
-@dataclass(kw_only=True)
-class Watch:
-    """What a page did that it must not do. A test that sabotages something says which errors it expects."""
-
-    allowed: tuple[str, ...]
-    errors: list[str] = field(default_factory=list)
-    outside: list[str] = field(default_factory=list)
-    expected: list[str] = field(default_factory=list)
-
-    def console(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
-            self.errors.append(message.text)
-
-    def request(self, request: Request) -> None:
-        if not request.url.startswith((*self.allowed, "blob:", "data:")):
-            self.outside.append(request.url)
-
-    def expect(self, *texts: str) -> None:
-        """Console errors that hold one of these texts are part of the test."""
-        self.expected += texts
-
-    def verdict(self) -> None:
-        unexpected = [text for text in self.errors if not any(known in text for known in self.expected)]
-        assert not unexpected, f"console errors: {unexpected}"
-        assert not self.outside, f"requests that left the folder: {self.outside}"
 
 
 @pytest.fixture
@@ -127,9 +76,3 @@ def opened(chromium: Browser, site: Site) -> Iterator:
         context.close()
     for watch in watches:
         watch.verdict()
-
-
-def ready(page: Page, state: str = "ready") -> str:
-    """Wait until Python has arrived (or whatever state is asked for); the status line."""
-    page.locator(f"html[data-state={state}]").wait_for(state="attached", timeout=LOAD_MS)
-    return page.locator("#status").inner_text()

@@ -1,7 +1,7 @@
 """Sabotage: every file of the runtime missing, cut short or wrong, old browsers, dead workers. The painted answer stays."""
 
 import pytest
-from conftest import LOAD_MS, Site, ready
+from driving import LOAD_MS, Site, ready
 from playwright.sync_api import Page, expect
 from test_page import impatient, start
 

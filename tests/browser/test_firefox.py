@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from builder import node
 from builder.cache import cache_folder
-from conftest import STUDIOS, Site
+from driving import STUDIOS, Site
 from setup_browser import find_firefox
 
 PUPPETEER = "puppeteer-core@24.43.1"

@@ -2,7 +2,7 @@
 
 import json
 
-from conftest import Site, ready
+from driving import Site, ready
 from playwright.sync_api import Page, expect
 
 CONFIG = {
@@ -126,7 +126,10 @@ def test_the_matrix_follows_and_stays_sorted(opened, site):
     expect(page).to_have_url(site.page("infersize", "?context=16384"))
     expect(page.locator("#panel [aria-busy]")).to_have_count(0, timeout=30_000)
     expect(table).to_be_visible()
-    assert table.locator("tbody tr:visible").first.inner_text().split("\n")[0].split("\t")[0] == first.split("\n")[0].split("\t")[0]
+    assert (
+        table.locator("tbody tr:visible").first.inner_text().split("\n")[0].split("\t")[0]
+        == first.split("\n")[0].split("\t")[0]
+    )
 
 
 def test_every_number_opens_its_explanation(opened, site):

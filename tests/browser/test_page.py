@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Site, ready
+from driving import Site, ready
 from playwright.sync_api import Page, expect
 
 PATIENCE_MS = 1500
@@ -146,7 +146,13 @@ def test_suggestion_is_taken_by_a_click(opened, site):
     expect(page.locator("#who")).to_have_text("sophie")
 
 
-HOSTILE = ("<img src=x onerror=alert(1)>", "{{ 7*7 }}", "{% raw %}", "</script><script>alert(1)</script>", "\u202e&amp;\"'")
+HOSTILE = (
+    "<img src=x onerror=alert(1)>",
+    "{{ 7*7 }}",
+    "{% raw %}",
+    "</script><script>alert(1)</script>",
+    "\u202e&amp;\"'",
+)
 
 
 def test_hostile_text_is_shown_as_text(opened, site):

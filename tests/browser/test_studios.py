@@ -9,7 +9,7 @@ import pytest
 from builder.effects import Record
 from builder.server import address, server
 from builder.vendor import lock, vendored
-from conftest import ROOT, STUDIOS, Site, ready
+from driving import ROOT, STUDIOS, Site, ready
 from playwright.sync_api import Page, expect
 
 ALL = STUDIOS or ("slowcount",)  # what slowcount does is in test_page.py
