@@ -12,7 +12,9 @@ export interface Boot {
   base: string; // absolute URL of the assets folder, ends in "/"
   files: { [role: string]: { path: string; bytes: number; parts?: string[] } }; // by role: "pyodide.mjs", "app.zip", "snapshot.bin", ...
   source: string; // pattern of source links, with {path} and {line}
-  plain: boolean; // do not use the snapshot (it failed before)
+  worker: string[]; // roles of the files that the worker needs
+  plain: boolean; // do not use the snapshot: it failed before, for the reason in `note`
+  note: string;
   check: string[]; // sha256 (hex) of the default question's first and last panel, as the build rendered them
   packages: string[]; // packages to load after "ready", in the background (numpy), by name in the lock file
 }
