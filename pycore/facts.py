@@ -1,4 +1,5 @@
-"""The tables of `data/catalog/` as nouns: opened here and nowhere else, each read once, when first asked for.
+"""The tables of `data/catalog/` as nouns, and other packaged tables as rows: opened here and nowhere else, each read
+once, when first asked for.
 
 They lie beside the package in a checkout, inside it in an installed wheel, in the archive where the package is imported
 from a zip.
@@ -14,16 +15,16 @@ from pycore.nouns import Accelerator, ApiOffer, AttentionGroup, CloudPrice, Expe
 GIGA, TERA = 1e9, 1e12
 KINDS = {"F": "full", "S": "sliding", "C": "chunked", "L": "linear", "M": "latent"}
 
-def table(name: str) -> list[dict[str, str]]:
-    """Rows of `data/catalog/<name>.csv` as text by column. Raises OSError where the package has lost its data."""
+def table(name: str, dataset: str = "catalog") -> list[dict[str, str]]:
+    """Rows of `data/<dataset>/<name>.csv` as text by column. Raises OSError where the package has lost its data."""
     loader, folder = pycore.__spec__.loader, os.path.dirname(pycore.__file__)
     for root in (folder, os.path.dirname(folder)):
         try:
-            text = loader.get_data(os.path.join(root, "data", "catalog", f"{name}.csv")).decode("utf-8")
+            text = loader.get_data(os.path.join(root, "data", dataset, f"{name}.csv")).decode("utf-8")
         except OSError:
             continue
         return list(csv.DictReader(text.splitlines()))
-    raise OSError(f"the catalogue's table {name}.csv is neither in nor beside the package")
+    raise OSError(f"the table {dataset}/{name}.csv is neither in nor beside the package")
 
 
 def number(text: str, scale: float = 1.0) -> float | None:

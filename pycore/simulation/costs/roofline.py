@@ -1,0 +1,39 @@
+"""Step times from `pycore.roofline`: the work of a step on what the card's kernels reach (Williams et al. 2009, fitted).
+
+The very step that infersize shows. Matrices depend on the number of tokens and of logits alone, so their part is kept;
+attention is worked out anew each step, since contexts grow: a prompt piece of t tokens after b has b·t + t(t+1)/2 pairs
+and reads the b cached tokens again.
+"""
+
+from pycore.errors import NotKnown
+from pycore.roofline.step import Parts, Step, attention_parts, joined_parts, matrix_parts, sum_parts
+from pycore.simulation.costs.work import StepWork, whole_ns
+
+
+class RooflineCost:
+    """`step_ns` of a prepared `Step`. With pipeline stages a step passes through all of them, one micro-batch."""
+
+    __slots__ = ("step", "_matrices")
+
+    def __init__(self, step: Step):
+        """Raises NotKnown where the card's dense rate is, so that prompts cannot be timed."""
+        if not step.timed_prompts:
+            raise NotKnown("no source gives this card's dense rate, so reading prompts cannot be timed", "hardware")
+        self.step = step
+        self._matrices: dict[tuple[int, int], Parts] = {}
+
+    def parts(self, work: StepWork) -> Parts:
+        """Seconds of the step by cause."""
+        tokens, rows = work.decoding + work.prompt_tokens, work.decoding + work.ended
+        matrices = self._matrices.get((tokens, rows))
+        if matrices is None:
+            matrices = self._matrices[tokens, rows] = matrix_parts(self.step, tokens, rows)
+        chunks = tuple([(tokens, before, 1) for tokens, before in work.chunks])
+        return joined_parts(self.step, matrices, attention_parts(self.step, work.decoding, work.cached, chunks))
+
+    def step_ns(self, work: StepWork) -> int:
+        return whole_ns(sum_parts(self.parts(work)))
+
+    def limits_passed(self, longest: int, sequences: int, tokens: int) -> tuple[str, ...]:
+        """None: the roofline has no table to leave."""
+        return ()
