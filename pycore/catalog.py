@@ -9,7 +9,7 @@ import functools
 import re
 
 from pycore import facts
-from pycore.errors import UnknownName
+from pycore.errors import NotKnown, UnknownName
 from pycore.facts import accelerators, formats, models
 from pycore.matching import TEXT_LIMIT, Names, atoms
 from pycore.nouns import Accelerator, ApiOffer, CloudPrice, Format, Model
@@ -36,6 +36,7 @@ FORMAT_MEANINGS = {
 CHECKPOINT = re.compile(  # how names of quantised checkpoints and files end
     r"(?i)[-_.:](awq|gptq|fp8|nvfp4|mxfp4|w4a16|w8a8|int4|int8|4bit|gguf|(?:ud-)?i?q\d(?:_\w{1,4}){0,2}|bf16|f16)"
     r"(?:[-_](?:int[348]|dynamic|block|\d{5}-of-\d{5}))?(?:\.gguf)?$")
+PLAIN_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp16"}
 KV_MEANINGS = {"auto": "kv-fp16", "fp16": "kv-fp16", "f16": "kv-fp16", "bf16": "kv-bf16", "fp8": "kv-fp8",
                "int8": "kv-int8", "q8_0": "kv-q8-0", "q4_0": "kv-q4-0", "iq4_nl": "kv-iq4-nl"}
 
@@ -125,6 +126,26 @@ def model(name: str, field: str = "model") -> Model:
         return find("models", bare, field)
     except UnknownName as fault:
         raise UnknownName(field, name, fault.accepted, fault.suggestions) from None
+
+
+def stored(entry: Model, name: str = "") -> Format:
+    """The format that a checkpoint is stored in: what its name says, its configuration, else its 16-bit type.
+
+    32-bit checkpoints are taken in 16 bits, as engines load them (vllm --dtype auto). Raises NotKnown on `quant` where
+    the configuration names a quantisation that the catalogue does not hold.
+    """
+    said = CHECKPOINT.search(name.strip()[:TEXT_LIMIT])
+    if said and said.group(1).lower() not in ("gguf", "bf16", "f16"):
+        try:
+            return weight_format(said.group(1).lower().removeprefix("ud-"))
+        except UnknownName:
+            pass
+    if entry.stored_format:
+        return by_id("formats")[entry.stored_format]
+    if entry.native_dtype not in PLAIN_DTYPES:
+        raise NotKnown(f"the weights of {entry.name or name} are stored as {entry.native_dtype}, which the catalogue "
+                       "does not hold; say with --quant which format to size for", "quant")
+    return by_id("formats")[PLAIN_DTYPES[entry.native_dtype]]
 
 
 def name_says(name: str, weights: Format) -> str:

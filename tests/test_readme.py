@@ -1,6 +1,7 @@
 """The README cannot drift: its map is generated, its commands exist."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -31,3 +32,11 @@ def test_every_command_shown_is_understood():
         assert result.returncode == 0, line
         for option in re.findall(r"--[a-z-]+", line):
             assert option in result.stdout, f"{option} of {line!r} is not in its help"
+
+
+def test_what_is_said_not_to_fit_does_not_fit():
+    said = re.findall(r"^    infersize (plan .*?)\s+# exit status 1", TEXT, re.M)
+    assert said
+    for line in said:
+        code = f"from pycore.cli.infersize import main; main({shlex.split(line)!r})"
+        assert subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=ROOT, check=False).returncode == 1

@@ -99,7 +99,7 @@ def build(fields: Fields, family: Family, kind: str, outer: dict) -> Model:
         mlp_bias=fields.flag(family.mlp_bias), norm_kind=family.norm_kind,
         norms_per_layer=norms(fields, family, mixture), qk_norm=qk_norm(fields, family),
         learned_positions=0 if family.positions_offset is None else max_context + family.positions_offset,
-        output_gate=fields.flag("attn_output_gate", family.output_gate), native_dtype=dtype(fields),
+        output_gate=fields.flag("attn_output_gate", family.output_gate), native_dtype=stored_dtype(fields, quantised),
         stored_format=stored_format(quantised) if isinstance(quantised, dict) else "",
         vision_parameters=VISION[kind](hidden) if kind in VISION and tower(outer, "vision") else 0,
         mtp_layers=mtp_layers if family.mtp_own_embeddings or family.output_gate else 0,
@@ -156,6 +156,13 @@ def remarks(fields: Fields, kind: str, outer: dict, mtp_layers: int, family: Fam
         method = shown(quantised.get("quant_method"))
         found.append(f"it is stored quantised in a way the catalogue does not hold ({method})")
     return found
+
+
+def stored_dtype(fields: Fields, quantised: object) -> str:
+    """The type that weights are stored in; a quantisation that the catalogue does not hold says its method."""
+    if isinstance(quantised, dict) and not stored_format(quantised):
+        return f"quantised ({shown(quantised.get('quant_method'))})"
+    return dtype(fields)
 
 
 def tower(outer: dict, sense: str) -> bool:

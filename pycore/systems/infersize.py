@@ -39,8 +39,9 @@ class Query:
                       help="A catalogue name (forgiving), or a Hugging Face repo id such as Qwen/Qwen2.5-7B.")
     config: str = knob("", "config.json", long=True, group=MODEL,
                        help="Paste or drop a model's own config.json; it replaces the catalogue's shape.")
-    quant: str = knob("bf16", "Weights", suggestions="formats", group=MODEL,
-                      help="Number format of the weights: bf16, fp8, awq, nf4, mxfp4, q4_k_m and many more.")
+    quant: str = knob("auto", "Weights", suggestions="formats", group=MODEL,
+                      help="Number format of the weights: bf16, fp8, awq, nf4, mxfp4, q4_k_m and many more. "
+                           "auto = as the checkpoint is stored.")
     kv_dtype: str = knob("auto", "KV cache", choices=KV_DTYPES, group=MODEL,
                          help="Number format of cached keys (and values, unless set apart). auto = 16-bit.")
     v_dtype: str = knob("same", "Values apart", choices=("same",) + KV_DTYPES[1:], group=MODEL,
@@ -147,7 +148,7 @@ def resolve(query: Query) -> Deployment:
 
     shape = found(the_model, query)
     keys = found(catalog.kv_format, query.kv_dtype)
-    weights, device = found(catalog.weight_format, query.quant), found(catalog.accelerator, query.gpu)
+    weights, device = found(the_weights, query, shape), found(catalog.accelerator, query.gpu)
     parts = dict(
         model=shape, weights=weights, keys=keys,
         values=keys if query.v_dtype == "same" else found(catalog.kv_format, query.v_dtype, "v_dtype"),
@@ -167,6 +168,13 @@ def resolve(query: Query) -> Deployment:
 def the_model(query: Query) -> Model:
     """The model of a pasted config.json, else of the catalogue. Raises ConfigError, UnknownName."""
     return read_config(query.config, query.model) if query.config.strip() else catalog.model(query.model)
+
+
+def the_weights(query: Query, shape: Model | None) -> Format | None:
+    """The weight format by name, or as the checkpoint is stored. Raises UnknownName, NotKnown."""
+    if query.quant.lower() not in ("", "auto"):
+        return catalog.weight_format(query.quant)
+    return shape and catalog.stored(shape, "" if query.config.strip() else query.model)
 
 
 def the_layout(shape: Model, query: Query, weights: Format | None, device: Accelerator | None) -> Parallel:

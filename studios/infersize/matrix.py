@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from pycore.units import MIB, dollars, seconds, significant
 from studios.explain import help_field
-from studios.infersize.frontier import Frontier, frontier
+from studios.infersize.frontier import Frontier, bare, frontier
 from studios.infersize.links import Links
 from studios.marks import step
 
@@ -110,7 +110,7 @@ def heat_row(rows: Sequence[Any], asked: bool, query: Any, links: Links, formats
     place = {((row.changes["quant"], row.format_name), row.count): cell(row, query, links) for row in rows}
     empty = Cell("", "no", "")
     first = rows[0]
-    return HeatRow(name=first.accelerator_name, memory=gib(first), asked=asked,
+    return HeatRow(name=bare(first.accelerator_name), memory=gib(first), asked=asked,
                    cells=tuple(place.get((name, count), empty) for name in formats for count in counts))
 
 
@@ -148,7 +148,7 @@ def choice(row: Any, asked: bool, links: Links) -> Choice:
     """A matrix row as a line of the table of choices."""
     usd = row.usd_per_million
     return Choice(
-        name=row.accelerator_name, way=f"{row.count} × {row.changes['quant']}", href=links.to(row.changes), asked=asked,
+        name=bare(row.accelerator_name), way=f"{row.count} × {row.changes['quant']}", href=links.to(row.changes), asked=asked,
         sequences=f"{row.max_sequences:,}", tpot=seconds(row.tpot_s), user=significant(row.tokens_per_s_user),
         total=significant(row.tokens_per_s_total), usd="no price" if usd is None else dollars(usd),
         values=tuple(f"{value:.6g}" for value in (row.max_sequences, row.tpot_s, row.tokens_per_s_user,

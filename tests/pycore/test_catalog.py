@@ -1,6 +1,7 @@
 """Names as people type them, and the tables behind them."""
 
 import dataclasses
+import json
 import subprocess
 import sys
 import time
@@ -12,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pycore import catalog, facts
-from pycore.errors import UnknownName
+from pycore.config_json import read_config
+from pycore.errors import NotKnown, UnknownName
 from pycore.matching import Names, atoms
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -284,3 +286,19 @@ def test_a_name_that_says_other_weights_is_told_so(name, quant, words):
 )
 def test_format_names_as_people_say_them(typed, meant):
     assert catalog.weight_format(typed).id == meant
+
+
+@pytest.mark.parametrize(("name", "format_id"), [
+    ("qwen2.5-7b", "bf16"), ("deepseek-v3", "fp8-block-128x128"), ("gpt-oss-20b", "mxfp4"), ("gpt2", "fp16"),
+    ("Qwen/Qwen2.5-72B-Instruct-AWQ", "awq-int4-g128"), ("Llama-3.1-8B-Instruct-Q4_K_M.gguf", "gguf-file-q4_k_m"),
+])
+def test_auto_is_how_the_checkpoint_is_stored(name, format_id):
+    assert catalog.stored(catalog.model(name), name).id == format_id
+
+
+def test_a_checkpoint_quantised_in_an_unknown_way_is_not_sized_by_guess():
+    text = json.dumps(dict(model_type="qwen2", hidden_size=896, num_hidden_layers=2, num_attention_heads=14,
+                           num_key_value_heads=2, intermediate_size=4864, vocab_size=1000, max_position_embeddings=4096,
+                           quantization_config={"quant_method": "novel"}))
+    with pytest.raises(NotKnown, match="novel"):
+        catalog.stored(read_config(text))

@@ -19,6 +19,7 @@ def document(answer: Answer) -> dict[str, Any]:
     return {
         "model": answer.deployment.model.name,
         "accelerator": answer.deployment.accelerator.name,
+        "weights": answer.deployment.weights.id,
         "query": question(query),
         "url": "?" + to_url(query),
         "command": to_command(query, "infersize plan"),

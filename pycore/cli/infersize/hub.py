@@ -1,5 +1,6 @@
 """`infersize hub`: a plan for a model on the Hugging Face Hub, with the exact bytes that it stores."""
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -41,7 +42,7 @@ def command(repo_id: str, revision: str, headers: int, **options: Any) -> None:
     as_json = flag(options, "as_json")
     query = ask(Query, options | {"model": repo_id})
     found = hub.lookup(repo_id, revision=revision, headers=headers)
-    query = asking.with_config(query, found.config, explicit=options.get("quant") is not None)
+    query = replace(query, config=found.config)
     answer = asking.answer(query)
     if as_json:
         output.write_json(document(answer) | {"hub": stored(found)})

@@ -37,7 +37,7 @@ def test_json_is_the_plans_with_the_hubs_part(run):
     assert status == 0 and found["fits"] is True
     assert found["hub"]["weights"]["bytes"] == 151936 * 896 * 2 + 896 * 896 * 2 + 4864 * 896 + 3584
     assert "config" not in found["hub"] and json.loads(found["query"]["config"]) == CONFIG
-    assert found["query"]["model"] == "org/small" and found["query"]["quant"] == "bf16"
+    assert found["query"]["model"] == "org/small" and found["weights"] == "bf16"
 
 
 def test_a_model_that_the_catalogue_lacks_is_asked_of_the_hub(run, hub):
@@ -54,7 +54,7 @@ def test_a_model_that_the_catalogue_lacks_is_asked_of_the_hub(run, hub):
 def test_the_stored_format_counts_unless_one_is_asked_for(run, hub):
     config = CONFIG | {"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128}}
     hub.routes["/org/small/resolve/main/config.json"] = json.dumps(config).encode()
-    assert json.loads(run("hub", "org/small", "--json")[1])["query"]["quant"] == "awq-int4-g128"
+    assert json.loads(run("hub", "org/small", "--json")[1])["weights"] == "awq-int4-g128"
     assert json.loads(run("hub", "org/small", "--quant", "fp16", "--json")[1])["query"]["quant"] == "fp16"
     config["quantization_config"] = {"quant_method": "exotic"}
     hub.routes["/org/small/resolve/main/config.json"] = json.dumps(config).encode()
