@@ -64,8 +64,8 @@ class Column:
 
 
 def rows(deployment: Deployment, formats: Iterable[Format], *, accelerators: Iterable[Accelerator] | None = None,
-         counts: Iterable[int] = COUNTS, usd_per_gpu_hour: float = 0.0, utilisation: float = 1.0,
-         cached_share: float = 0.0) -> Iterator[MatrixRow]:
+         counts: Iterable[int] = COUNTS, usd_per_gpu_hour: float = 0.0,
+         utilisation: float = 1.0) -> Iterator[MatrixRow]:
     """One row for each accelerator, format and count, accelerator by accelerator.
 
     The load, the engine and the KV format are the deployment's; a format that its engine cannot load is asked of the
@@ -78,7 +78,7 @@ def rows(deployment: Deployment, formats: Iterable[Format], *, accelerators: Ite
             found = row(deployment, accelerator, column)
             given = usd_per_gpu_hour if own else 0.0
             price = given or hourly_price(accelerator.id, found.count)
-            yield found if price is None else priced(found, deployment, price, utilisation, cached_share)
+            yield found if price is None else priced(found, deployment, price, utilisation)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -145,19 +145,19 @@ def speed_of(deployment: Deployment, accelerator: Accelerator, column: Column) -
                               accelerator, column.engine, budget)
     except NotKnown as unknown:
         return None, 0.0, str(unknown)
-    load = timing.requests_of(step, deployment.sequences, deployment.prompt, deployment.output)
+    load = timing.requests_of(step, deployment.sequences, deployment.prompt, deployment.output,
+                              deployment.cached_tokens)
     found = pace(step.step, load)
     return found, step_seconds(step.step, load.together, load.together * load.context), ""
 
 
-def priced(found: MatrixRow, deployment: Deployment, price: float, utilisation: float,
-           cached_share: float) -> MatrixRow:
+def priced(found: MatrixRow, deployment: Deployment, price: float, utilisation: float) -> MatrixRow:
     """The row with its blended price, by the formulas of `cost.tokens`."""
     if found.pace is None:
         return found
     rate, prompt, output = found.pace.requests_per_s, deployment.prompt, deployment.output
     share = tokens.prompt_share.plain(tokens.decode_seconds.plain(output, found.decode_s, deployment.sequences), rate)
-    request_s = tokens.request_seconds.plain(tokens.prompt_seconds.plain(share, rate), cached_share,
+    request_s = tokens.request_seconds.plain(tokens.prompt_seconds.plain(share, rate),
                                              tokens.answer_seconds.plain(share, rate))
     second = tokens.busy_second.plain(tokens.machine_hour.plain(price, found.count), utilisation)
     return replace(found, usd_per_million=tokens.blended_price.plain(second, request_s, prompt, output))

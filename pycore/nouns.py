@@ -292,6 +292,12 @@ class Deployment:
     max_batched_tokens: int = 0
     used_bytes: int = 0
     draft: Model | None = None  # proposes tokens for speculative decoding
+    cached_share: float = 0.0  # of prompt tokens that a prefix cache answers
+
+    @property
+    def cached_tokens(self) -> int:
+        """Tokens of the typical prompt that a prefix cache answers; at least one is always computed, for its logits."""
+        return min(self.prompt - 1, int(self.prompt * self.cached_share))
 
     @property
     def sequences_per_replica(self) -> int:

@@ -57,20 +57,19 @@ class Cost:
         return tuple(one for one in named if one is not None)
 
 
-def cost(deployment: Deployment, speed: Any, *, utilisation: float, cached_share: float = 0.0,
-         usd_per_gpu_hour: float = 0.0, prices: Iterable[CloudPrice] = (), offers: Iterable[ApiOffer] = ()) -> Cost:
+def cost(deployment: Deployment, speed: Any, *, utilisation: float, usd_per_gpu_hour: float = 0.0,
+         prices: Iterable[CloudPrice] = (), offers: Iterable[ApiOffer] = ()) -> Cost:
     """What the deployment's tokens cost.
 
     Of `speed` two things are read: `requests_per_s`, a term for the whole deployment under the asked load, and
     `decode_parts`, terms that add up to one decode-only step. `usd_per_gpu_hour` 0 takes the catalogue's `prices`.
     Raises InputError for a utilisation outside 0..1 (0 excluded) or a cached share outside 0..1.
     """
-    validate(utilisation, cached_share)
+    validate(utilisation, deployment.cached_share)
     devices, prices = deployment.parallel.devices, tuple(prices)
-    load = Load(deployment, speed, cached_share, fact("Utilisation", utilisation, "", basis="given",
-                                                      source="the question"))
+    load = Load(deployment, speed, fact("Utilisation", utilisation, "", basis="given", source="the question"))
     hourly = price_term(usd_per_gpu_hour, prices, devices)
-    found = market.bands(offers, load.prompt, load.output, cached_share)
+    found = market.bands(offers, load.prompt, load.output, deployment.cached_share)
     tdp = deployment.accelerator.tdp_w
     money = priced(hourly, devices, load) if hourly else UNPRICED
     busy = load.blended(tokens.busy_second(money["usd_per_hour"], 1)) if hourly else None
@@ -88,7 +87,7 @@ def cost(deployment: Deployment, speed: Any, *, utilisation: float, cached_share
 class Load:
     """Machine time of one request, as terms."""
 
-    def __init__(self, deployment: Deployment, speed: Any, cached_share: float, utilisation: Term) -> None:
+    def __init__(self, deployment: Deployment, speed: Any, utilisation: Term) -> None:
         self.prompt, self.output, self.utilisation = deployment.prompt, deployment.output, utilisation
         rate = speed.requests_per_s
         step = fact("Decode-only step", add(part.value for part in speed.decode_parts), "s", basis="derived",
@@ -98,7 +97,8 @@ class Load:
         self.prompt_share = tokens.prompt_share(decode_s, rate.value)  # a ratio: the range of both cancels
         self.prompt_s = tokens.prompt_seconds(self.prompt_share, rate)
         self.answer_s = tokens.answer_seconds(self.prompt_share, rate)
-        self.request_s = tokens.request_seconds(self.prompt_s, cached_share, self.answer_s)
+        self.request_s = tokens.request_seconds(self.prompt_s, self.answer_s)
+        self.computed = deployment.prompt - deployment.cached_tokens
 
     def blended(self, usd_per_s: Term) -> Term:
         """USD per 1M tokens of the question's own mix, at this price of a busy second."""
@@ -113,7 +113,7 @@ def priced(price: Term, devices: int, load: Load) -> dict[str, Term]:
     """The fields of Cost that need a price."""
     hourly = tokens.machine_hour(price, devices)
     second = tokens.busy_second(hourly, load.utilisation)
-    per_input = tokens.input_price(second, load.prompt_s, load.prompt)
+    per_input = tokens.input_price(second, load.prompt_s, load.computed)
     per_output = tokens.output_price(second, load.answer_s, load.output)
     return dict(
         usd_per_hour=hourly, usd_per_million_input=per_input,

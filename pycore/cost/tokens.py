@@ -42,7 +42,7 @@ def prompt_share(decode_s, requests_per_s):
     return max(0.0, 100 * (1 - decode_s * requests_per_s))
 
 
-@term("Machine time of a whole prompt", "s")
+@term("Machine time of a prompt", "s")
 def prompt_seconds(prompt_share, requests_per_s):
     """prompt_share ÷ 100 ÷ requests_per_s"""
     return prompt_share / 100 / requests_per_s
@@ -55,13 +55,9 @@ def answer_seconds(prompt_share, requests_per_s):
 
 
 @term("Machine time of a request", "s")
-def request_seconds(prompt_s, cached_share, answer_s):
-    """prompt_s × (1 − cached_share) + answer_s
-
-    A cached prompt token is not computed again. Taking a prompt's time as proportional to the tokens computed leaves
-    out that the rest of the prompt still attends to the cached part.
-    """
-    return prompt_s * (1 - cached_share) + answer_s
+def request_seconds(prompt_s, answer_s):
+    """prompt_s + answer_s"""
+    return prompt_s + answer_s
 
 
 @term("Requests a machine serves when busy", "requests/s")
@@ -71,9 +67,12 @@ def request_rate(request_s):
 
 
 @term("Input", "USD/1M tokens")
-def input_price(usd_per_s, prompt_s, prompt):
-    """usd_per_s × prompt_s ÷ prompt × 1000000"""
-    return usd_per_s * prompt_s / prompt * MILLION
+def input_price(usd_per_s, prompt_s, computed):
+    """usd_per_s × prompt_s ÷ computed × 1000000
+
+    Of a prompt token that is computed, not answered by the prefix cache.
+    """
+    return usd_per_s * prompt_s / computed * MILLION
 
 
 @term("Cached input", "USD/1M tokens", basis="definition")

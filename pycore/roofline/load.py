@@ -28,6 +28,7 @@ class Requests:
     budget: int
     style: str = "mixed"
     batches: int = 1  # micro-batches that pipeline stages work on at the same time
+    cached: int = 0  # tokens of the prompt that a prefix cache answers; they are attended to, not computed
 
     @property
     def context(self) -> int:
@@ -40,14 +41,24 @@ class Requests:
         return -(-self.sequences // self.batches)
 
     @property
+    def fresh(self) -> int:
+        """Tokens of the prompt that are computed."""
+        return self.prompt - self.cached
+
+    @property
     def chunks(self) -> int:
         """Steps that one prompt needs."""
-        return -(-self.prompt // self.budget)
+        return -(-self.fresh // self.budget)
 
     @property
     def chunk(self) -> int:
         """Tokens of a prompt in one of them, evenly divided."""
-        return -(-self.prompt // self.chunks)
+        return -(-self.fresh // self.chunks)
+
+    @property
+    def before(self) -> int:
+        """Tokens in front of the mean chunk."""
+        return self.cached + (self.fresh - self.chunk) // 2
 
 
 class Pace(NamedTuple):
@@ -68,8 +79,7 @@ class Pace(NamedTuple):
 def prompt_seconds(step: Step, load: Requests) -> float:
     """Seconds to read one prompt on an idle replica, chunk by chunk; every chunk re-reads what is cached before it, so
     the mean chunk stands for all of them (attention grows linearly with what came before)."""
-    before = (load.prompt - load.chunk) // 2
-    return load.chunks * step_seconds(step, 0, 0, ((load.chunk, before, 1),), 1)
+    return load.chunks * step_seconds(step, 0, 0, ((load.chunk, load.before, 1),), 1)
 
 
 def pace(step: Step, load: Requests) -> Pace:
@@ -87,7 +97,7 @@ def riding(step: Step, load: Requests) -> Pace:
     budget, prompts queue, and only as many sequences decode as the budget can feed; the others wait (Little's law).
     Where answers are so short that it feeds less than one, one decodes in some of the steps only.
     """
-    together, prompt, output, chunks = load.together, load.prompt, load.output, load.chunks
+    together, prompt, output, chunks = load.together, load.fresh, load.output, load.chunks
     decoding = min(together, max(1, load.budget * output // (prompt + output)))
     fed = min(decoding, load.budget * output / (prompt + output))
     room = max(1, load.budget - decoding)
@@ -96,7 +106,7 @@ def riding(step: Step, load: Requests) -> Pace:
     alike = max(1.0, due / chunk)  # prompts, or pieces of them, read side by side, on average
     cached = decoding * load.context
     decode = step_seconds(step, decoding, cached)
-    mixed = step_seconds(step, decoding, cached, ((chunk, (prompt - chunk) // 2, alike),), alike)
+    mixed = step_seconds(step, decoding, cached, ((chunk, load.before, alike),), alike)
     alone, own = prompt_seconds(step, load), chunks * mixed
     burst, others = burst_seconds(own, alone, load.sequences), (load.sequences - 1) / load.sequences
     service = own * min(1.0, prompt / room) * others  # short prompts share a step's room
@@ -138,7 +148,7 @@ def apart(step: Step, load: Requests) -> Pace:
 
 
 def static(step: Step, load: Requests) -> Pace:
-    """One batch from prompt to last token; nothing joins it (transformers' generate)."""
+    """One batch from prompt to last token; nothing joins it and no prefix is kept (transformers' generate)."""
     decode = step_seconds(step, load.together, load.together * load.context)
     alone = step_seconds(step, 0, 0, ((load.prompt, 0, 1),), 1)
     first = step_seconds(step, 0, 0, ((load.prompt, 0, load.sequences),), load.sequences)

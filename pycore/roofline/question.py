@@ -34,6 +34,7 @@ def question(deployment: Deployment, sequences: int = 0, ideal: bool = False) ->
                    deployment.accelerator, deployment.engine, ideal)
     share = -(-sequences // deployment.parallel.data) if sequences else deployment.sequences_per_replica
     load = Requests(sequences=share, prompt=deployment.prompt, output=deployment.output,
+                    cached=deployment.cached_tokens,
                     budget=tokens_a_step(deployment),
                     style=STYLES[deployment.engine],
                     batches=min(share, stages) if profile.split == "tensor" else 1)

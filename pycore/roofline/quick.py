@@ -39,10 +39,10 @@ def prepare(model: Model, weights: Format, keys: Format, values: Format, paralle
                          parallel.devices)
 
 
-def requests_of(prepared: PreparedSpeed, sequences: int, prompt: int, output: int) -> Requests:
+def requests_of(prepared: PreparedSpeed, sequences: int, prompt: int, output: int, cached: int = 0) -> Requests:
     """The load of one replica; `sequences` over all replicas."""
     share = -(-sequences // prepared.data)
-    return Requests(sequences=share, prompt=prompt, output=output, budget=prepared.budget or prompt,
+    return Requests(sequences=share, prompt=prompt, output=output, cached=cached, budget=prepared.budget or prompt,
                     style=prepared.style,
                     batches=min(share, prepared.stages))
 

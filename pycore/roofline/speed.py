@@ -113,7 +113,7 @@ def prompt_terms(asked: Question, found: Pace) -> dict[str, object]:
                " pace is that of decoding alone")
         return {"prefill_s": None, "ttft_s": None, "mfu_prefill": None, "prefill_parts": (),
                 "bound_prefill": "not known", "unknown": (why,)}
-    before = (load.prompt - load.chunk) // 2
+    before = load.before
     chunk = step_parts(asked.step, 0, 0, ((load.chunk, before, 1),), 1)
     parts = part_terms(asked, chunk, tokens=load.chunk, cached=before,
                        flop=account.prompt_flop(asked.work, load.chunk, before), prompt=True)
@@ -123,7 +123,7 @@ def prompt_terms(asked: Question, found: Pace) -> dict[str, object]:
     first = terms.ttft(waited=max(0.0, found.ttft - own), own=own, low=alone.low, high=found.ttft_burst * high)
     peak = fact("Dense rate", rate(deployment.accelerator, compute_of(deployment), deployment.engine), "FLOP/s",
                 basis="datasheet", source=deployment.accelerator.source)
-    flop = account.prompt_flop(asked.work, load.prompt) / asked.parallel.pipeline
+    flop = account.prompt_flop(asked.work, load.fresh, load.cached) / asked.parallel.pipeline
     return {"prefill_s": alone, "ttft_s": first, "prefill_parts": parts, "bound_prefill": largest(parts), "unknown": (),
             "mfu_prefill": terms.utilised_flop(prompt_flop=flop, rate=peak, prefill_s=alone)}
 
@@ -208,7 +208,8 @@ def assumptions(asked: Question, found: Pace) -> tuple[str, ...]:
                      f" {100 * found.carrying:.3g} % of steps carry prompt tokens",
             "apart": "prompts are read in steps of their own, before decoding goes on",
             "static": "all prompts of the batch are read first, then all decode; nothing joins"}
-    return held, ways[load.style], f"mean context while decoding {load.context:,} tokens"
+    cached = (f"a prefix cache answers {load.cached:,} of {load.prompt:,} prompt tokens",) if load.cached else ()
+    return held, ways[load.style], *cached, f"mean context while decoding {load.context:,} tokens"
 
 
 def curve(deployment: Deployment, batches: tuple[int, ...]) -> tuple[SpeedPoint, ...]:

@@ -64,6 +64,8 @@ class Query:
                        help="Tokens in a typical prompt.")
     output: int = knob(256, "Output", unit="tokens", low=1, high=1 << 24, group=LOAD,
                        help="Tokens in a typical answer.")
+    cached_share: float = knob(0.0, "Cached prompt share", low=0.0, high=1.0, group=LOAD,
+                               help="Share of prompt tokens that a prefix cache answers.")
     engine: str = knob("vllm", "Engine", choices=ENGINES, group=ENGINE,
                        help="Whose memory rules apply. vllm = from 0.21; vllm-0.20 = up to 0.20.")
     memory_fraction: float = knob(0.0, "Memory fraction", low=0.0, high=1.0, group=ENGINE, zero="the engine's default",
@@ -77,8 +79,6 @@ class Query:
                                     help="What one device costs.")
     utilisation: float = knob(0.5, "Utilisation", low=0.01, high=1.0, group=MONEY,
                               help="Share of the hour the machine is busy at the load above.")
-    cached_share: float = knob(0.0, "Cached prompt share", low=0.0, high=1.0, group=MONEY,
-                               help="Share of prompt tokens that a prefix cache answers.")
     target_ttft_ms: float = knob(0.0, "TTFT target", unit="ms", low=0.0, high=1e7, group=MONEY, zero="none",
                                  help="Time to first token to stay under.")
     target_tpot_ms: float = knob(0.0, "TPOT target", unit="ms", low=0.0, high=1e6, group=MONEY, zero="none",
@@ -160,7 +160,7 @@ def resolve(query: Query) -> Deployment:
     deployment = Deployment(
         **parts, engine=query.engine, context=query.context, sequences=query.sequences, prompt=query.prompt,
         output=query.output, memory_fraction=query.memory_fraction, max_batched_tokens=query.max_batched_tokens,
-        used_bytes=int(query.used_gib * GIB))
+        used_bytes=int(query.used_gib * GIB), cached_share=query.cached_share)
     check(deployment)
     return deployment
 
@@ -211,7 +211,7 @@ def steps(query: Query, *, with_matrix: bool = True) -> Iterator[Progress | Answ
     found, accelerators = [], catalog.accelerators()
     for index, accelerator in enumerate(accelerators):
         found += matrix.rows(deployment, formats, accelerators=(accelerator,), usd_per_gpu_hour=query.usd_per_gpu_hour,
-                             utilisation=query.utilisation, cached_share=query.cached_share)
+                             utilisation=query.utilisation)
         if index % 8 == 7:
             yield Progress(stage="every accelerator", fraction=(index + 1) / len(accelerators))
     yield replace(answer, matrix=tuple(found))
@@ -224,7 +224,7 @@ def first_answer(query: Query, deployment: Deployment) -> Answer:
     return Answer(
         query=query, deployment=deployment, memory=plan, capacity=held, speed=pace,
         curve=curve(deployment, batches(deployment.sequences)),
-        cost=cost(deployment, pace, utilisation=query.utilisation, cached_share=query.cached_share,
+        cost=cost(deployment, pace, utilisation=query.utilisation,
                   usd_per_gpu_hour=query.usd_per_gpu_hour, prices=catalog.cloud_prices(deployment.accelerator.id),
                   offers=catalog.api_offers(deployment.model.id)),
         speculation=speculate(deployment, plan, acceptance=query.acceptance, draft_length=query.draft_length)

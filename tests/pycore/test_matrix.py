@@ -19,8 +19,7 @@ def rows(query, cards=CARDS, formats=("bf16", "fp8", "awq", "q4_k_m")):
     deployment = resolve(query)
     return list(matrix.rows(deployment, [catalog.weight_format(name) for name in formats],
                             accelerators=[catalog.accelerator(name) for name in cards],
-                            usd_per_gpu_hour=query.usd_per_gpu_hour, utilisation=query.utilisation,
-                            cached_share=query.cached_share))
+                            usd_per_gpu_hour=query.usd_per_gpu_hour, utilisation=query.utilisation))
 
 
 @pytest.mark.parametrize("query", [

@@ -2,9 +2,9 @@
 
 Default nothing: in the tails of two vLLM 0.19 runs (every batch known, no prompts left, at most 16 sequences) steps
 take -0.4 % and +0.2 % more than their kernels alone, because vLLM schedules the next step while this one runs
-(`--async-scheduling`); `pycore.simulation.golden` shows the whole runs. An engine that does not do so pays: inference-sim
-(BLIS) uses about 32 µs a layer for steps that read prompts and 4 µs a request, fitted on vLLM logs; with these two
-charged in full our runs of vLLM 0.19 miss by up to 5.9 %.
+(`--async-scheduling`); `pycore.simulation.golden` shows the whole runs. An engine that does not do so pays:
+inference-sim (BLIS) uses about 32 µs a layer for steps that read prompts and 4 µs a request, fitted on vLLM logs; with
+these two charged in full our runs of vLLM 0.19 miss by up to 5.9 %.
 """
 
 from dataclasses import dataclass

@@ -73,7 +73,7 @@ def unevenness(rows: Rows) -> float:
 
 def condense(tables: Mapping[str, Rows], *, id: str, layers: int, accelerator: str = "", model: str = "",
              engine: str = "", source: str = "given") -> KernelTables:
-    """A profile's tables (by the names above) as kernel tables. Raises InputError where one is missing or unreadable."""
+    """A profile's tables (by the names above) as kernel tables. Raises InputError where one is missing or wrong."""
     absent = [name for name in ("dense", "per_sequence", "attention") if not tables.get(name)]
     if absent:
         raise InputError("profile", "no " + ", ".join(absent), "accepted: tables dense, per_sequence and attention")

@@ -1,4 +1,4 @@
-"""Step times from `pycore.roofline`: the work of a step on what the card's kernels reach (Williams et al. 2009, fitted).
+"""Step times from `pycore.roofline`: the work of a step on what the card's kernels reach (Williams et al. 2009).
 
 The very step that infersize shows. Matrices depend on the number of tokens and of logits alone, so their part is kept;
 attention is worked out anew each step, since contexts grow: a prompt piece of t tokens after b has b·t + t(t+1)/2 pairs
