@@ -148,7 +148,8 @@ def choice(row: Any, asked: bool, links: Links) -> Choice:
     """A matrix row as a line of the table of choices."""
     usd = row.usd_per_million
     return Choice(
-        name=bare(row.accelerator_name), way=f"{row.count} × {row.changes['quant']}", href=links.to(row.changes), asked=asked,
+        name=bare(row.accelerator_name), way=f"{row.count} × {row.changes['quant']}", href=links.to(row.changes),
+        asked=asked,
         sequences=f"{row.max_sequences:,}", tpot=seconds(row.tpot_s), user=significant(row.tokens_per_s_user),
         total=significant(row.tokens_per_s_total), usd="no price" if usd is None else dollars(usd),
         values=tuple(f"{value:.6g}" for value in (row.max_sequences, row.tpot_s, row.tokens_per_s_user,
