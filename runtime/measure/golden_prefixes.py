@@ -1,4 +1,4 @@
-"""What prompts of the two vLLM runs shared: the totals that LLMServingSim logged, and an assignment that adds up to them.
+"""What prompts of the two vLLM runs shared: totals that LLMServingSim logged, an assignment that adds up to them.
 
 The 300 ShareGPT requests hold several turns of some conversations, so that later prompts repeat earlier ones. The
 engine's log does not say which; LLMServingSim's replay of the same workload prints, each second, prefix-cache hits and
