@@ -46,6 +46,7 @@ def test_unknown_names_offer_the_nearest(opened, site):
         slot.locator("button.suggestion").first.click()
         expect(slot).to_be_empty()
         page.locator(f"#field-{field}").fill(before)
+        expect(page.locator("#panel h1")).to_have_text(heading)
 
 
 WRONG_NUMBERS = (("context", "0"), ("sequences", "-3"), ("count", "1e99"), ("context", "lots"), ("tp", "7"))
@@ -64,6 +65,7 @@ def test_numbers_that_cannot_be_are_told_at_their_field(opened, site):
         expect(page.locator("#panel h1")).to_have_text(heading)
         control.fill(before)
         expect(slot).to_be_empty()
+        expect(control).not_to_have_attribute("aria-invalid", "true")
 
 
 def test_the_config_comes_from_the_hub(opened, site):
