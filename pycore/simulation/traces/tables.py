@@ -1,0 +1,175 @@
+"""A trace as a table: CSV, JSON lines or one JSON document, told apart by the content; rows with their line numbers."""
+
+import csv
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from pycore.simulation.traces.faults import TraceError
+from pycore.simulation.traces.layouts import plain
+from pycore.simulation.traces.source import Line
+
+DELIMITERS = (",", ";", "\t")
+ACCEPTED = "accepted: CSV with a header, JSON lines (one object a request) or one JSON document"
+
+Row = tuple[int, Sequence[object]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """`names` of the columns; `rows` yields (line, values in that order), a missing JSON field as None.
+
+    `header` is True for CSV, whose faults also tell a column by number. `unit`: what a row's number counts.
+    """
+
+    names: tuple[str, ...]
+    rows: Iterator[Row]
+    header: bool
+    unit: str = "line"
+
+
+def table(lines: Iterator[Line], file: str) -> Table | dict[str, Any] | list[Any]:
+    """The table in these lines; a JSON document that is no table of flat objects is returned as it is.
+
+    Raises TraceError for what is none of the accepted formats.
+    """
+    first = next(lines)
+    text = first.text.lstrip()
+    if text.startswith("{"):
+        whole = parsed(first, file, strict=False)
+        if isinstance(whole, dict) and (second := next(lines, None)) is not None:
+            return json_lines(whole, first, chain((second,), lines), file)
+        if isinstance(whole, dict):
+            return whole if any(isinstance(value, list) for value in whole.values()) and not flat(whole) else (
+                json_lines(whole, first, iter(()), file))
+        return document(chain((first,), lines), file)
+    if text.startswith("["):
+        found = document(chain((first,), lines), file)
+        if isinstance(found, list) and found and isinstance(found[0], dict) and flat(found[0]):
+            return json_items(found, file)
+        return found
+    return csv_table(first, lines, file)
+
+
+def flat(item: dict[str, Any]) -> bool:
+    """Whether an object is one request: its values are scalars or lists of whole numbers."""
+    scalars = sum(not isinstance(value, list | dict) for value in item.values())
+    return scalars >= 2 and not any(key in item for key in ("input_lens", "conversations"))
+
+
+def csv_table(first: Line, lines: Iterator[Line], file: str) -> Table:
+    """CSV with a header; the delimiter is the one that cuts the header into most columns."""
+    delimiter = max(DELIMITERS, key=first.text.count)
+    names = next(cells(iter((first,)), delimiter, file), (0, ()))[1]
+    names = tuple(name.strip() for name in names)
+    if all(looks_numeric(name) for name in names):
+        raise TraceError(file, first.text, f"the first line is no header; {ACCEPTED}", line=first.number)
+    twice = {plain(name) for name in names if name and [plain(other) for other in names].count(plain(name)) > 1}
+    if twice:
+        raise TraceError(file, sorted(twice)[0], "this column stands twice in the header", line=first.number)
+    return Table(names=names, rows=checked(cells(lines, delimiter, file), names, file), header=True)
+
+
+def cells(lines: Iterator[Line], delimiter: str, file: str) -> Iterator[tuple[int, list[str]]]:
+    """Rows of CSV; a quoted cell may run over line ends. The number is that of the row's first line."""
+    number = 0
+
+    def texts() -> Iterator[str]:
+        nonlocal number
+        for line in lines:
+            number = line.number
+            starts.append(line.number)
+            yield line.text + "\n"
+
+    starts: list[int] = []
+    reader = csv.reader(texts(), delimiter=delimiter)
+    while True:
+        starts.clear()
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as fault:
+            raise TraceError(file, None, f"this is no CSV ({fault})", line=starts[0] if starts else number) from None
+        yield starts[0], row
+
+
+def checked(rows: Iterator[tuple[int, list[str]]], names: Sequence[str], file: str) -> Iterator[Row]:
+    """The same rows, each as wide as the header (empty cells more are let pass)."""
+    width = len(names)
+    for line, row in rows:
+        if len(row) != width and (len(row) < width or any(cell.strip() for cell in row[width:])):
+            raise TraceError(file, f"{len(row)} cells", f"the header has {width}: {', '.join(names)[:200]}", line=line,
+                             column_number=min(len(row), width) + 1)
+        yield line, row
+
+
+def looks_numeric(text: str) -> bool:
+    """Whether a cell is a number, so that its line can hardly be a header."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def json_lines(whole: dict[str, Any], first: Line, lines: Iterator[Line], file: str) -> Table:
+    """One object a line. The first names the columns."""
+    keys = tuple(whole)
+
+    def rows() -> Iterator[Row]:
+        yield first.number, [whole[key] for key in keys]
+        for line in lines:
+            item = parsed(line, file)
+            if not isinstance(item, dict):
+                raise TraceError(file, line.text, "accepted: one JSON object a line", line=line.number)
+            yield line.number, [item.get(key) for key in keys]
+
+    return Table(names=keys, rows=rows(), header=False)
+
+
+def json_items(items: list[Any], file: str) -> Table:
+    """A list of objects, counted from 1. The first names the columns."""
+    keys = tuple(items[0])
+
+    def rows() -> Iterator[Row]:
+        for number, item in enumerate(items, 1):
+            if not isinstance(item, dict):
+                raise TraceError(file, repr(item)[:80], f"item {number} of the list; accepted: an object a request")
+            yield number, [item.get(key) for key in keys]
+
+    return Table(names=keys, rows=rows(), header=False, unit="item")
+
+
+def not_a_number(name: str) -> None:
+    """What json calls for NaN and Infinity, which are no JSON."""
+    raise ValueError(f"{name} is no number")
+
+
+def parsed(line: Line, file: str, *, strict: bool = True) -> Any:
+    """One line of JSON. Raises TraceError with line and column; with `strict` False None where it is not complete."""
+    return loaded(line.text, file, lambda fault: (line.number, fault.colno), strict)
+
+
+def document(lines: Iterator[Line], file: str) -> Any:
+    """All lines as one JSON document. Raises TraceError with line and column."""
+    kept = list(lines)
+    text = "\n".join(line.text for line in kept)
+    return loaded(text, file, lambda fault: (kept[min(fault.lineno, len(kept)) - 1].number, fault.colno), True)
+
+
+def loaded(text: str, file: str, place: Callable[[json.JSONDecodeError], tuple[int, int]], strict: bool) -> Any:
+    """JSON that is refused with its place."""
+    try:
+        return json.loads(text, parse_constant=not_a_number)
+    except json.JSONDecodeError as fault:
+        if not strict:
+            return None
+        line, column = place(fault)
+        raise TraceError(file, None, f"this is no JSON: {fault.msg}", line=line, column_number=column) from None
+    except (ValueError, RecursionError) as fault:  # NaN, a number of thousands of digits, nested too deep
+        reason = "nested too deep" if isinstance(fault, RecursionError) else str(fault)
+        start = place(json.JSONDecodeError("", text, 0))[0] if text else None
+        raise TraceError(file, None, f"this is no JSON for a trace: {reason[:120]}", line=start) from None
