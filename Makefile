@@ -27,7 +27,7 @@ bench: venv ## benchmarks, as ratios against a peer run beside them
 	$(BIN)/python -m tests.bench
 
 lint: venv ## ruff over everything
-	$(BIN)/ruff check pycore studios runtime tests build.py
+	$(BIN)/ruff check pycore studios runtime site tests build.py
 
 venv: $(VENV)/.all-ready ## .venv with everything
 

@@ -21,7 +21,8 @@ LAYERS = (
     ("pycore.systems",),
     ("pycore.cli",),
 )
-OUTER = {"pycore": {"pycore"}, "runtime": {"pycore", "runtime"}, "studios": {"pycore", "studios"}}
+OUTER = {"pycore": {"pycore"}, "runtime": {"pycore", "runtime"}, "studios": {"pycore", "studios"},
+         "site": {"pycore", "studios"}}
 CORE_THIRD_PARTY = {"pycore.cli": {"click", "rich"}}
 LIMIT_LINES, LIMIT_FUNCTION_LINES = 400, 60
 GENERIC_BRIDGE_LINES = 900

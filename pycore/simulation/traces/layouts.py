@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pycore.simulation.traces.cells import clock, identifiers, moment_ns, whole
+from pycore.simulation.traces.cells import clock, moment_ns, whole
 
 SECONDS, MILLISECONDS, NANOSECONDS = clock(10**9, "seconds"), clock(10**6, "milliseconds"), clock(1, "nanoseconds")
 

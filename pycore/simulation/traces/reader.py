@@ -9,7 +9,7 @@ from pycore.errors import InputError
 from pycore.simulation.traces.bench import benchmark
 from pycore.simulation.traces.cells import identifiers, token_count, token_count_or_zero
 from pycore.simulation.traces.faults import TraceError
-from pycore.simulation.traces.layouts import Columns, Layout, locate, match, missing, plain
+from pycore.simulation.traces.layouts import Columns, locate, match, missing, plain
 from pycore.simulation.traces.source import MOST_BYTES, Source, lines
 from pycore.simulation.traces.spread import MODES, spread
 from pycore.simulation.traces.tables import Table, table
