@@ -167,6 +167,7 @@ function show(answer) {
   every("[data-out]", (element) => { element.textContent = answer[element.dataset.out]; });
   charts.then((module) => module.update(answer, loadVega)).catch((error) => { status.textContent = `The charts could not be drawn: ${error.message}`; });
   tables.refresh();
+  stage();
 }
 
 // What is half typed is not yet wrong: a fault is shown when the reader pauses.
@@ -192,7 +193,7 @@ function swap(html) {
         return false;
       },
       beforeAttributeUpdated: (name, node) => !(name === "open" && node.localName === "details"),
-      beforeNodeRemoved: (node) => !node.parentElement?.closest("[data-chart]"),
+      beforeNodeRemoved: (node) => !node.parentElement?.closest("[data-chart], [data-stage]"),
     },
   });
 }
@@ -209,6 +210,12 @@ const [controls, tables, { tools, save }, { Idiomorph: { morph } }] = parts ?? a
 const charts = use("charts.mjs");
 const loadVega = () => use("vega.js");
 const formText = () => controls.fields(form);
+
+// A studio's own drawing module, where it has one: it draws what stands in [data-player] and is told of every swap.
+const playing = `${config.studio}.player.mjs`, player = config.files[playing] || inlined(playing) ? use(playing) : null;
+const stage = () => player?.then(({ play }) => every("[data-player]", play))
+  .catch((error) => { status.textContent = `The moving picture could not be drawn: ${error.message}`; });
+stage();
 
 form.addEventListener("input", () => ask()); // at once: a newer question supersedes a running one
 form.addEventListener("change", () => ask());

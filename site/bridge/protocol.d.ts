@@ -81,6 +81,10 @@ export type FromWorker = Stage | Ready | Checked | Again | Failed | Progress | A
 // [data-chart=ID]               EMPTY in the panel template. The build puts <svg> drawings in it (span.chart-wide 640 px and
 //                               span.chart-narrow 340 px: CSS shows one), the bridge a live chart when an answer changes it.
 //                               Give it role="img" and an aria-label: the panel has the figures as a table elsewhere.
+// [data-player]                 drawn by the studio's own player.mjs (role "<studio>.player.mjs"), whose `play(element)` is
+//                               called at the start and after every swap; the module draws and computes nothing. In it:
+//   [data-scene]                hidden element whose text is the scene as JSON
+//   [data-stage]                EMPTY in the panel template; what the module puts there survives swaps
 // #status[role=status]          one line of text: loading stage, "Python ready in ...", what failed
 // progress[data-progress]       bytes while loading, fraction of a job while computing; [hidden] otherwise (keep its room)
 // [data-show=painted]           [hidden] unless a query string is being computed: "default answer shown, yours is coming"

@@ -32,6 +32,11 @@ class Painted:
     panel: str  # with charts drawn
 
 
+def player_role(name: str) -> str:
+    """Role of a studio's own drawing module among the shared files; the client knows it by the studio's name."""
+    return f"{name}.player.mjs"
+
+
 def studios_in(root: Path, extra: tuple[Path, ...] = ()) -> dict[str, Path]:
     """Name -> folder of every studio: the folders that hold a view.py."""
     folders = [*sorted((root / "studios").iterdir()), *extra]

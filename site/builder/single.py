@@ -5,7 +5,7 @@ import gzip
 import re
 
 from builder.assets import Assets
-from builder.pages import WORKER_FILES, Painted, configuration
+from builder.pages import WORKER_FILES, Painted, configuration, player_role
 from builder.policy import THEME, data_script, policy, policy_tag
 
 
@@ -29,7 +29,7 @@ def single_tail(assets: Assets, painted: Painted) -> str:
     """What goes before </body>: configuration, the packed files as inert elements, the scripts."""
     theme, client = inline_scripts(assets)
     wanted = [role for role in assets.files if role not in ("style.css", "client.mjs", "theme.mjs")
-              and (role in WORKER_FILES or not role.endswith(".whl") or needed(role, painted))]
+              and (role in WORKER_FILES or not role.endswith((".whl", ".player.mjs")) or needed(role, painted))]
     packed = "\n".join(f'<script type="text/plain" data-file="{role}">{pack(assets.files[role].data)}</script>'
                        for role in wanted)
     wheels = tuple(role for role in wanted if role.endswith(".whl"))
@@ -37,9 +37,9 @@ def single_tail(assets: Assets, painted: Painted) -> str:
                       f'<script type="module">{theme}</script>', f'<script type="module">{client}</script>'])
 
 
-def needed(wheel: str, painted: Painted) -> bool:
-    """Whether a single file carries a package: what its studio loads, and what the drawer needs to install things."""
-    return wheel.split("-")[0] in {*painted.view.PACKAGES, "micropip", "packaging"}
+def needed(role: str, painted: Painted) -> bool:
+    """Whether a single file carries a package or a player: what its studio loads, and what the drawer installs with."""
+    return role == player_role(painted.name) or role.split("-")[0] in {*painted.view.PACKAGES, "micropip", "packaging"}
 
 
 def pack(data: bytes) -> str:

@@ -10,7 +10,7 @@ from builder.effects import Effects
 from builder.listing import PATTERN, listings
 from builder.notices import notices
 from builder.pack import app_zip, on_path
-from builder.pages import Painted, head, home_page, page, paint, studios_in, tail
+from builder.pages import Painted, head, home_page, page, paint, player_role, studios_in, tail
 from builder.single import single_head, single_tail
 from builder.snapshot import RUNTIME, snapshot
 from builder.space import card, within_limit
@@ -80,6 +80,9 @@ def shared_assets(options: Options, effects: Effects, files: dict[str, Path],
     assets = Assets()
     for name, data in bridge_assets(options.root / "site").items():
         assets.add(name, data)
+    for name, folder in folders.items():
+        if (folder / "player.mjs").is_file():
+            assets.add(player_role(name), (folder / "player.mjs").read_bytes())
     for name in ("idiomorph.mjs", "vega.js"):
         assets.add(name, files[name].read_bytes())
     for name in RUNTIME:
