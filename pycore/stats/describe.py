@@ -1,0 +1,108 @@
+"""The mean and percentiles of one series with intervals that survive dependence between its samples.
+
+The figures are over all samples; the intervals stand on the settled part: the first tenth is left out as warm-up (and,
+where asked, the last tenth, when requests have stopped coming and the rest of them run undisturbed). The cut does not
+look at the data. MSER-5 (White, Cobb and Spratt 2000), which does, cuts after a busy spell and keeps the calm after it:
+on M/M/1 runs worth 25 independent samples its intervals covered 82 %, those after the blind tenth 92 % (the test of
+this module prints both). Warm-up from empty, a likely state, matters little besides (Grassmann 2008, Prob. Eng. Inf.
+Sci. 22, "Warm-up periods in simulation can be detrimental").
+
+A percentile's interval is that of order statistics (`percentiles.interval_ranks`) at the effective number of samples:
+batch means of the indicator "below the percentile" say how many independent samples the run is worth there (the
+indicator's variance p (1 - p) over the variance of its mean; Heidelberger and Lewis 1984, Oper. Res. 32(1)), less the
+share (z / t)^2 that is the price of estimating that number from 16 batches. Where it is too small for an upper bound,
+there is none: `high` is infinite.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pycore.stats.batches import BATCHES, BatchMeans, batch_means
+from pycore.stats.distributions import normal_quantile, student_quantile
+from pycore.stats.estimates import Estimate, TooFew
+from pycore.stats.percentiles import interval_ranks, percentile, rank, share
+from pycore.stats.stationarity import Stationarity, stationarity
+
+HEAD = 0.1
+PERCENTS = (50, 90, 95, 99)
+MEAN_METHOD = "means of 16 batches, corrected for correlation and skewness"
+PERCENTILE_METHOD = "order statistics at the effective number of samples"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """A series in figures, in the unit of its samples. `percentiles` maps percent to its figure."""
+
+    n: int
+    mean: Estimate | TooFew
+    percentiles: dict[float, Estimate | TooFew]
+    stationarity: Stationarity
+    smallest: float | None = None
+    largest: float | None = None
+
+
+def describe(values: Sequence[float], percents: Sequence[float] = PERCENTS, *, head: float = HEAD, tail: float = 0.0,
+             level: float = 0.95) -> Description:
+    """Describes samples in order of time; `head` and `tail` are the shares of them that no interval rests on."""
+    if not values:
+        none = {percent: percentile((), percent) for percent in percents}
+        return Description(n=0, mean=TooFew(n=0, needed=1), percentiles=none,
+                           stationarity=Stationarity("no samples", 0.0, 0.0))
+    settled = values[int(len(values) * head):len(values) - int(len(values) * tail)]
+    verdict = stationarity(settled)
+    ordered, settled_ordered = sorted(values), sorted(settled)
+    return Description(
+        n=len(values), smallest=ordered[0], largest=ordered[-1], stationarity=verdict,
+        mean=mean_estimate(values, settled, verdict.refused, level),
+        percentiles={percent: percentile_estimate(ordered, settled, settled_ordered, percent, verdict.refused, level)
+                     for percent in percents})
+
+
+def mean_estimate(values: Sequence[float], settled: Sequence[float], refused: str, level: float) -> Estimate:
+    """The mean of `values`, and the interval of the long-run mean from `settled` unless that is refused."""
+    value, out = math.fsum(values) / len(values), len(values) - len(settled)
+    if refused:
+        return Estimate(value=value, n=len(values), level=level, refused=refused, left_out=out)
+    batches = batch_means(settled)
+    below, above = batches.offsets(level)
+    return Estimate(value=value, n=len(values), low=batches.mean + below, high=batches.mean + above,
+                    settled=batches.mean, effective_n=batches.effective_n, left_out=out, level=level,
+                    method=MEAN_METHOD)
+
+
+def percentile_estimate(ordered: Sequence[float], settled: Sequence[float], settled_ordered: Sequence[float],
+                        percent: float, refused: str, level: float) -> Estimate | TooFew:
+    """A percentile of all samples, and its interval from the settled ones (in order of time, and ascending)."""
+    value, out = percentile(ordered, percent), len(ordered) - len(settled)
+    if isinstance(value, TooFew):
+        return value
+    if refused:
+        return Estimate(value=value, n=len(ordered), level=level, refused=refused, left_out=out)
+    middle = settled_ordered[rank(len(settled), percent) - 1]
+    effective = effective_samples(batch_means([float(sample <= middle) for sample in settled]), percent)
+    low, high = bounds(settled_ordered, effective, percent, level)
+    if low == -math.inf:
+        refused = f"worth {effective:.0f} independent samples, too few for a percentile's bounds"
+        return Estimate(value=value, n=len(ordered), level=level, refused=refused, left_out=out, effective_n=effective)
+    return Estimate(value=value, n=len(ordered), low=low, high=high, settled=middle, effective_n=effective,
+                    left_out=out, level=level, method=PERCENTILE_METHOD)
+
+
+def effective_samples(indicator: BatchMeans, percent: float) -> float:
+    """n_eff = p × (1 − p) / error², at most n."""
+    p = float(share(percent))
+    return min(float(indicator.n), p * (1.0 - p) / indicator.error**2) if indicator.error else float(indicator.n)
+
+
+def bounds(ordered: Sequence[float], effective: float, percent: float, level: float) -> tuple[float, float]:
+    """Lower and upper bound of a percentile from samples worth `effective` independent ones; -inf or inf where the tail
+    on that side holds too few."""
+    t, z = student_quantile(0.5 + level / 2.0, BATCHES - 1), normal_quantile(0.5 + level / 2.0)
+    trusted = effective * (z / t) ** 2
+    lower, upper = interval_ranks(trusted, percent, level)
+    scale = len(ordered) / trusted
+    low = -math.inf if lower is None else ordered[max(0, math.ceil(round(lower * scale, 6)) - 1)]
+    high = math.inf if upper is None else ordered[min(len(ordered), math.ceil(round(upper * scale, 6))) - 1]
+    return low, high
+
