@@ -70,8 +70,9 @@ def shortened(request: Request, limit: int, block_size: int) -> Request:
     if (prompt, output) == (request.prompt_tokens, request.output_tokens):
         return request
     hashes, predicted = request.prefix_hashes, request.predicted_output
+    known = prompt + output if prompt == request.prompt_tokens else prompt  # what follows a cut prompt is other text
     return replace(
         request, prompt_tokens=prompt, output_tokens=output,
         token_ids=request.token_ids[:prompt] if request.token_ids is not None else None,
-        prefix_hashes=hashes[:(prompt + output) // block_size] if hashes is not None else None,
+        prefix_hashes=hashes[:known // block_size] if hashes is not None else None,
         predicted_output=min(predicted, output) if predicted is not None else None)

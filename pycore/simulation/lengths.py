@@ -155,7 +155,7 @@ def lognormal(text: str, field: str, whole: str) -> Lognormal:
 
 def positive(text: str, field: str, whole: str) -> float:
     """A number of tokens above 0, decimals allowed; 'k' is 1,024."""
-    found = re.fullmatch(r"\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)([kK]?)\s*", text)
+    found = re.fullmatch(r"\s*([0-9]{1,9}(?:\.[0-9]{1,24})?)([kK]?)\s*", text)
     value = float(found[1]) * (1024 if found[2] else 1) if found else 0.0
     if not 1.0 <= value <= LONGEST:
         raise InputError(field, whole, f"accepted: tokens from 1 to {LONGEST:,}, as {FORMS}")

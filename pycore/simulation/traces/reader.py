@@ -104,7 +104,7 @@ class Rows:
         if columns.request_id is not None:
             self.ids.append(self.cell(columns.request_id, values, line, self.own_id))
         if columns.hashes is not None:
-            self.hashes.append(self.cell(columns.hashes, values, line, identifiers))
+            self.hashes.append(self.cell(columns.hashes, values, line, lambda value: identifiers(value or "")))
         if columns.token_ids is not None:
             self.token_ids.append(self.cell(columns.token_ids, values, line, lambda value: exactly(value, prompt)))
         for index, name, read in columns.extras:
@@ -134,9 +134,9 @@ class Rows:
 
 
 def exactly(value: object, count: int) -> tuple[int, ...]:
-    """Token ids, as many as the prompt has tokens."""
-    ids = identifiers(value)
-    if len(ids) != count:
+    """Token ids, as many as the prompt has tokens; none where the cell is empty."""
+    ids = identifiers("" if value is None else value)
+    if ids and len(ids) != count:
         raise ValueError(f"{len(ids):,} ids; accepted: as many as the prompt has tokens, {count:,}")
     return ids
 
@@ -161,8 +161,9 @@ def finished(rows: Rows, order: str, buckets: str, seed: int) -> Trace:
         notes.append("lengths only, no arrival times")
     return Trace(
         name=rows.file, layout=layout.id, layout_name=layout.name, arrivals_ns=arrivals, prompt_tokens=rows.prompts,
-        output_tokens=rows.outputs, lines=rows.lines, ids=tuple(rows.ids), hash_ids=tuple(rows.hashes),
-        hash_block_tokens=layout.hash_block_tokens, token_ids=tuple(rows.token_ids),
+        output_tokens=rows.outputs, lines=rows.lines, ids=tuple(rows.ids), hash_block_tokens=layout.hash_block_tokens,
+        hash_ids=tuple(rows.hashes) if any(rows.hashes) else (),
+        token_ids=tuple(rows.token_ids) if any(rows.token_ids) else (),
         extras=tuple(rows.extras.items()), notes=tuple(notes), skipped=rows.failed)
 
 

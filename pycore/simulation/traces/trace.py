@@ -13,8 +13,8 @@ class Trace:
     """Requests in order of arrival, the first at 0 ns. Columns have one entry a request.
 
     `arrivals_ns` is empty where only lengths are known. `hash_ids` names each block of `hash_block_tokens` of a prompt
-    (equal identifiers: equal content up to there); `lines` is each row's line in the file. `notes` say what the reader
-    did to the rows; `skipped` counts those left out (why is in the notes).
+    (equal identifiers: equal content up to there; empty where a row has none); `lines` is each row's line in the file.
+    `notes` say what the reader did to the rows; `skipped` counts those left out (why is in the notes).
     """
 
     name: str
@@ -56,11 +56,11 @@ class Trace:
             extras["deadline_ns"] += arrival_ns  # the file's is counted from the arrival
         prompt = self.prompt_tokens[index]
         hashes = None
-        if self.hash_ids:
+        if self.hash_ids and self.hash_ids[index]:
             hashes = blocks(self.hash_ids[index], self.hash_block_tokens or block_size, prompt, block_size)
         return Request(id=self.id(index), arrival_ns=arrival_ns, prompt_tokens=prompt,
                        output_tokens=self.output_tokens[index], prefix_hashes=hashes,
-                       token_ids=self.token_ids[index] if self.token_ids else None, **extras)
+                       token_ids=(self.token_ids[index] or None) if self.token_ids else None, **extras)
 
     def requests(self, block_size: int = 16, speed: float = 1.0) -> tuple[Request, ...]:
         """All rows as requests; arrivals are divided by `speed`. Raises InputError where only lengths are known."""
