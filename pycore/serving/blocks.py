@@ -36,7 +36,8 @@ class BlockPool:
     Raises InputError for a pool without a usable block.
     """
 
-    __slots__ = ("block_size", "total", "watermark_blocks", "prefix_caching", "references", "queue", "cache", "evicted")
+    __slots__ = ("block_size", "total", "watermark_blocks", "prefix_caching", "references", "queue", "cache", "evicted",
+                 "cached")
 
     def __init__(self, blocks: int, block_size: int = 16, *, watermark: float = 0.0, prefix_caching: bool = True,
                  null_block: bool = False):
@@ -53,6 +54,7 @@ class BlockPool:
         self.references = [0] * blocks
         self.queue: OrderedDict[int, None] = OrderedDict.fromkeys(range(first, blocks))
         self.cache = PrefixCache()
+        self.cached = 0  # blocks in the queue whose content can be found
         self.evicted: list[int] = []  # blocks whose cached content was dropped since the scheduler last asked
 
     @property
@@ -77,6 +79,7 @@ class BlockPool:
             if block in cached:
                 self.cache.evict(block)
                 self.evicted.append(block)
+                self.cached -= 1
             references[block] = 1
             taken.append(block)
         return taken
@@ -85,16 +88,18 @@ class BlockPool:
         """One more holder; a block in the queue leaves it with its content."""
         if not self.references[block]:
             del self.queue[block]
+            self.cached -= block in self.cache.by_block
         self.references[block] += 1
 
     def release(self, table: Iterable[int]) -> None:
         """One holder fewer for each block of a table, last block first, so that tails are evicted before heads."""
-        references, queue = self.references, self.queue
+        references, queue, findable = self.references, self.queue, self.cache.by_block
         for block in reversed(tuple(table)):
             left = references[block] - 1
             references[block] = left
             if not left:
                 queue[block] = None
+                self.cached += block in findable
             elif left < 0:
                 raise AssertionError(f"block {block} is released more often than held")
 
@@ -130,6 +135,7 @@ class BlockPool:
         for block, (counted, kept) in enumerate(zip(held, self.references, strict=True)):
             assert counted == kept, f"block {block} has {counted} holders and says {kept}"
             assert not (kept and block in self.queue), f"block {block} is held and free at once"
+        assert self.cached == sum(block in self.cache.by_block for block in self.queue), "cached blocks are miscounted"
         assert len(self.queue) + sum(1 for count in held if count) == self.total, "blocks were lost"
         self.cache.check()
         return self.census()
