@@ -1,6 +1,7 @@
 """The README's map, generated: system | page | command | core function | data. `python -m studios.readme`."""
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from studios import render
@@ -14,9 +15,8 @@ def products() -> tuple[str, ...]:
     return tuple(sorted(path.parent.name for path in (ROOT / "studios").glob("*/view.py")))
 
 
-def datasets() -> str:
-    """Links to the folders of data/ that have a card."""
-    folders = sorted(path.parent.name for path in (ROOT / "data").glob("*/README.md"))
+def datasets(folders: Iterable[str]) -> str:
+    """Links to folders of data/."""
     return ", ".join(f"[{folder}](data/{folder}/)" for folder in folders)
 
 
@@ -27,7 +27,7 @@ def table() -> str:
         view = render.studio(name)
         module = view.MODULE.replace(".", "/") + ".py"
         rows.append(f"| **{view.TITLE}** | {view.SENTENCE} | [studios/{name}](studios/{name}/) | `{view.COMMAND}` | "
-                    f"[`{view.MODULE}.answer`]({module}) | {datasets()} |")
+                    f"[`{view.MODULE}.answer`]({module}) | {datasets(view.DATA)} |")
     return "\n".join(rows)
 
 

@@ -5,7 +5,7 @@ A studio is a folder `studios/<name>/` whose `view.py` gives:
     TITLE     name shown in headers                     SENTENCE  what it answers, one sentence
     Query     its question (pycore.knobs)               FRONT     names of the fields shown first; the rest is folded
     COMMAND   "infersize plan": the same from a shell   MODULE    "pycore.systems.infersize": the same from Python
-    PACKAGES  () or ("numpy",): loaded after start
+    PACKAGES  () or ("numpy",): loaded after start      DATA      folders of data/ that it stands on
     completions(table) -> names that complete a field whose knob has `suggestions=table`
     steps(query)     generator: yields objects with `.stage` and `.fraction`, last the Page. Where a part takes long,
                      a Page without it may come before: it is shown at once, and an element of its panel with an id and

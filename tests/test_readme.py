@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from studios import readme
+from studios import readme, render
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -15,6 +15,11 @@ TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 def test_the_map_is_what_the_generator_writes():
     assert readme.written(TEXT) == TEXT
     assert readme.products() and all(f"studios/{name}/" in TEXT for name in readme.products())
+
+
+def test_every_dataset_has_a_card_and_a_product():
+    named = {folder for name in readme.products() for folder in render.studio(name).DATA}
+    assert named <= {path.parent.name for path in (ROOT / "data").glob("*/README.md")}
 
 
 def test_every_make_target_named_exists():

@@ -30,6 +30,7 @@ FRONT = ("model", "quant", "gpu", "count", "context", "sequences")
 COMMAND = "infersize plan"
 MODULE = "pycore.systems.infersize"
 PACKAGES = ()
+DATA = ("catalog", "validation")
 ENGINES = {"vllm": "vLLM", "vllm-0.20": "vLLM up to 0.20", "sglang": "SGLang", "llama.cpp": "llama.cpp",
            "transformers": "transformers"}
 

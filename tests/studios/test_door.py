@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jinja2
@@ -72,7 +73,8 @@ def test_source_links_need_a_pattern_and_a_line():
 
 def run(code: str, form: str = "limit=10") -> dict:
     message = {"type": "run", "id": 1, "studio": "slowcount", "form": form, "code": code}
-    return json.loads(asyncio.run(drawer.run(json.dumps(message))))
+    with ThreadPoolExecutor(1) as pool:  # a thread of its own: another test may have left an event loop running in this one
+        return json.loads(pool.submit(asyncio.run, drawer.run(json.dumps(message))).result())
 
 
 @pytest.mark.parametrize("code,output", [
