@@ -3,31 +3,26 @@
 The figures are over all samples; the intervals stand on the settled part: the first tenth is left out as warm-up (and,
 where asked, the last tenth, when requests have stopped coming and the rest of them run undisturbed). The cut does not
 look at the data. MSER-5 (White, Cobb and Spratt 2000), which does, cuts after a busy spell and keeps the calm after it:
-on M/M/1 runs worth 25 independent samples its intervals covered 82 %, those after the blind tenth 92 % (the test of
-this module prints both). Warm-up from empty, a likely state, matters little besides (Grassmann 2008, Prob. Eng. Inf.
+on M/M/1 runs worth 25 independent samples its intervals covered 82 %, those after the blind tenth 92 % (as
+`test_coverage` holds). Warm-up from empty, a likely state, matters little besides (Grassmann 2008, Prob. Eng. Inf.
 Sci. 22, "Warm-up periods in simulation can be detrimental").
 
-A percentile's interval is that of order statistics (`percentiles.interval_ranks`) at the effective number of samples:
-batch means of the indicator "below the percentile" say how many independent samples the run is worth there (the
-indicator's variance p (1 - p) over the variance of its mean; Heidelberger and Lewis 1984, Oper. Res. 32(1)), less the
-share (z / t)^2 that is the price of estimating that number from 16 batches. Where it is too small for an upper bound,
-there is none: `high` is infinite.
+A percentile's interval is in `bounds`.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pycore.stats.batches import BATCHES, BatchMeans, batch_means
-from pycore.stats.distributions import normal_quantile, student_quantile
+from pycore.stats.batches import batch_means
+from pycore.stats.bounds import bounded, effective_samples
 from pycore.stats.estimates import Estimate, TooFew
-from pycore.stats.percentiles import interval_ranks, percentile, rank, share
+from pycore.stats.percentiles import percentile
 from pycore.stats.stationarity import Stationarity, stationarity
 
 HEAD = 0.1
 PERCENTS = (50, 90, 95, 99)
 MEAN_METHOD = "means of 16 batches, corrected for correlation and skewness"
-PERCENTILE_METHOD = "order statistics at the effective number of samples"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,30 +74,10 @@ def percentile_estimate(ordered: Sequence[float], settled: Sequence[float], sett
         return value
     if refused:
         return Estimate(value=value, n=len(ordered), level=level, refused=refused, left_out=out)
-    middle = settled_ordered[rank(len(settled), percent) - 1]
-    effective = effective_samples(batch_means([float(sample <= middle) for sample in settled]), percent)
-    low, high = bounds(settled_ordered, effective, percent, level)
-    if low == -math.inf:
-        refused = f"worth {effective:.0f} independent samples, too few for a percentile's bounds"
-        return Estimate(value=value, n=len(ordered), level=level, refused=refused, left_out=out, effective_n=effective)
-    return Estimate(value=value, n=len(ordered), low=low, high=high, settled=middle, effective_n=effective,
-                    left_out=out, level=level, method=PERCENTILE_METHOD)
-
-
-def effective_samples(indicator: BatchMeans, percent: float) -> float:
-    """n_eff = p × (1 − p) / error², at most n."""
-    p = float(share(percent))
-    return min(float(indicator.n), p * (1.0 - p) / indicator.error**2) if indicator.error else float(indicator.n)
-
-
-def bounds(ordered: Sequence[float], effective: float, percent: float, level: float) -> tuple[float, float]:
-    """Lower and upper bound of a percentile from samples worth `effective` independent ones; -inf or inf where the tail
-    on that side holds too few."""
-    t, z = student_quantile(0.5 + level / 2.0, BATCHES - 1), normal_quantile(0.5 + level / 2.0)
-    trusted = effective * (z / t) ** 2
-    lower, upper = interval_ranks(trusted, percent, level)
-    scale = len(ordered) / trusted
-    low = -math.inf if lower is None else ordered[max(0, math.ceil(round(lower * scale, 6)) - 1)]
-    high = math.inf if upper is None else ordered[min(len(ordered), math.ceil(round(upper * scale, 6))) - 1]
-    return low, high
-
+    middle = percentile(settled_ordered, percent)
+    if isinstance(middle, TooFew):
+        return Estimate(value=value, n=len(ordered), level=level, refused=middle.text, left_out=out)
+    below = batch_means([float(sample <= middle) for sample in settled])
+    effective = effective_samples(below.mean, below.error, len(settled))
+    return bounded(Estimate(value=value, n=len(ordered), level=level, left_out=out, settled=middle,
+                            effective_n=effective), percent, len(settled), lambda place: settled_ordered[place - 1])

@@ -30,7 +30,11 @@ def stationarity(values: Sequence[float]) -> Stationarity:
     """Judges samples in order of time, warm-up left out. Below `batches.SMALLEST` samples it refuses."""
     if len(values) < SMALLEST:
         return Stationarity(f"{len(values)} samples after the warm-up; a check needs {SMALLEST}", 0.0, 0.0)
-    means = cut(values)
+    return judge(cut(values))
+
+
+def judge(means: Sequence[float]) -> Stationarity:
+    """The same from 16 batch means in order of time."""
     correlation = moments(means)[2]
     trend = kendall(means)
     limit = normal_quantile(1.0 - FALSE_ALARM / 2.0)

@@ -1,6 +1,7 @@
 """Lindley's recursion against the closed forms, within the intervals of this package; and what has no long-run value."""
 
 import math
+import random
 
 import pytest
 from queue_runs import changing_load, correlation_time, md1_waits, mm1_sojourns
@@ -11,6 +12,7 @@ from pycore.stats.describe import describe
 from pycore.stats.estimates import TooFew
 from pycore.stats.queues import load, md1_wait, mm1_sojourn, mm1_sojourn_quantile, mm1_wait
 from pycore.stats.stationarity import kendall, stationarity
+from pycore.stats.weighted import describe_weighted
 
 
 @pytest.mark.parametrize("arrivals", [0.5, 0.8])
@@ -94,3 +96,23 @@ def test_kendall_counts_pairs():
 def test_batches_refuse_what_cannot_be_cut_into_sixteen():
     with pytest.raises(ValueError, match="63 samples are fewer than 64"):
         batch_means([1.0] * 63)
+
+
+def test_pairs_of_count_one_are_the_samples_themselves():
+    values = mm1_sojourns(0.7, 3000, 5)
+    plain, weighted = describe(values), describe_weighted([(value, 1) for value in values])
+    assert weighted.mean.value == pytest.approx(plain.mean.value)
+    assert weighted.mean.low == pytest.approx(plain.mean.low, rel=1e-6)
+    assert weighted.percentiles[95].value == plain.percentiles[95].value
+    assert weighted.percentiles[95].effective_n == pytest.approx(plain.percentiles[95].effective_n, rel=1e-6)
+
+
+def test_weighted_interval_covers_where_the_weight_goes_with_the_value():
+    """Pairs (x, k) with E[k x] / E[k] known: x exponential, k = 2 where x > 1, else 1. E[k x] = 1 + 2/e, E[k] = 1 + 1/e."""
+    truth, held, runs = (1 + 2 / math.e) / (1 + 1 / math.e), 0, 300
+    for seed in range(runs):
+        generator = random.Random(seed)
+        pairs = [(x, 2 if x > 1 else 1) for x in (generator.expovariate(1.0) for _ in range(800))]
+        mean = describe_weighted(pairs, ()).mean
+        held += mean.low <= truth <= mean.high
+    assert 0.92 <= held / runs < 1.0, held / runs
