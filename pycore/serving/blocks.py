@@ -103,6 +103,18 @@ class BlockPool:
             elif left < 0:
                 raise AssertionError(f"block {block} is released more often than held")
 
+    def idle(self, blocks: list[int]) -> int:
+        """How many of these blocks stand in the free queue, so that holding them uses it up."""
+        references = self.references
+        return sum(1 for block in blocks if not references[block])
+
+    def take_evicted(self) -> tuple[int, ...]:
+        """Blocks whose cached content was dropped since the last call."""
+        if not self.evicted:
+            return ()
+        evicted, self.evicted = tuple(self.evicted), []
+        return evicted
+
     def match(self, keys: Iterable[int | tuple[int, int]]) -> list[int]:
         """Blocks of the longest cached prefix; empty without prefix caching."""
         return self.cache.match(keys) if self.prefix_caching else []

@@ -19,10 +19,10 @@ class Slot:
     plan made earlier still reads what it was made with.
     """
 
-    __slots__ = ("sequence", "sequence_id", "offset", "first_tick", "last_tick", "table")
+    __slots__ = ("sequence", "id", "offset", "first_tick", "last_tick", "table")
 
     def __init__(self, sequence: "Sequence", offset: int, first_tick: int, last_tick: int, table: list[int]):
-        self.sequence, self.sequence_id, self.offset = sequence, sequence.request.id, offset
+        self.sequence, self.id, self.offset = sequence, sequence.request.id, offset
         self.first_tick, self.last_tick, self.table = first_tick, last_tick, table
 
 

@@ -1,7 +1,7 @@
 """Blocks of sequences: what they hit, hold, share, copy on write, move to the host and give back. Decides nothing."""
 
 from pycore.serving.blocks import BlockPool
-from pycore.serving.decodes import DecodeSet
+from pycore.serving.decodes import DecodeSet, Slot
 from pycore.serving.plan import Swap
 from pycore.serving.sequence import Sequence
 
@@ -27,6 +27,21 @@ class Memory:
         size, most = pool.block_size, (sequence.known - 1) // pool.block_size
         return pool.match(sequence.key(index, size) for index in range(most))
 
+    def start(self, sequence: Sequence, hits: list[int], tokens: int) -> None:
+        """Blocks for its first `tokens` tokens: the ones it hit and new ones. The caller has asked for room."""
+        for block in hits:
+            self.pool.hold(block)
+        sequence.block_table = hits + self.pool.take(self.pool.blocks_for(tokens) - len(hits))
+        sequence.registered, sequence.computed_tokens = len(hits), len(hits) * self.pool.block_size
+
+    def grow(self, border: dict[int, Slot]) -> None:
+        """One block more for each of these decodes, all of whose blocks are full. As many must be free."""
+        for slot, block in zip(border.values(), self.pool.take(len(border)), strict=True):
+            sequence = slot.sequence
+            if sequence.shareable:
+                self.register(sequence, sequence.computed)
+            sequence.block_table.append(block)
+
     def register(self, sequence: Sequence, tokens: int, *, private: bool = False) -> None:
         """Enter its full blocks among the first `tokens` into the prefix cache.
 
@@ -43,16 +58,15 @@ class Memory:
             if block is None:
                 return
             if block != table[index]:
-                self.replace(sequence, index, block)
+                pool.hold(block)
+                self._replace(sequence, index, block)
             sequence.registered += 1
 
-    def replace(self, sequence: Sequence, index: int, block: int) -> None:
-        """Use `block` at `index` and give the old one back. The table is a new list: plans made before keep theirs."""
+    def _replace(self, sequence: Sequence, index: int, block: int) -> None:
+        """Use `block`, held for it, at `index` and give the old one back. Plans made before keep the old table."""
         table = list(sequence.block_table)
-        if block != table[index]:
-            self.pool.hold(block)
-            self.pool.release((table[index],))
-            table[index] = block
+        self.pool.release((table[index],))
+        table[index] = block
         sequence.block_table = table
         if sequence.slot is not None:
             self.decodes.replace_table(sequence.slot, table)
@@ -66,12 +80,7 @@ class Memory:
         """Give it a block of its own for its next token: (source, target) to copy. A block must be free."""
         at = sequence.computed // self.pool.block_size
         source, (target,) = sequence.block_table[at], self.pool.take(1)
-        table = list(sequence.block_table)
-        table[at] = target
-        self.pool.release((source,))
-        sequence.block_table = table
-        if sequence.slot is not None:
-            self.decodes.replace_table(sequence.slot, table)
+        self._replace(sequence, at, target)
         return source, target
 
     def release(self, sequence: Sequence, *, private: bool = False) -> None:

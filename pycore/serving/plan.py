@@ -73,7 +73,7 @@ class Part:
 class Hold:
     """Sequences held back for one reason."""
 
-    sequences: "tuple[Sequence, ...]"
+    sequences: "tuple[Sequence, ...] | tuple[Slot, ...]"
     reason: Reason
     blocker: str | None = None
 
@@ -110,6 +110,7 @@ class StepPlan:
     finishing: "tuple[Sequence, ...]" = field(default=(), repr=False)
     parts: tuple[Part, ...] = field(default=(), repr=False)
     holds: tuple[Hold, ...] = field(default=(), repr=False)
+    block_size: int = 16
 
     @property
     def empty(self) -> bool:
@@ -145,7 +146,7 @@ class StepPlan:
     def items(self) -> tuple[Scheduled, ...]:
         """Every sequence's part, decodes first. O(sequences and blocks), made anew at each call."""
         block = self.block_size
-        decodes = [Scheduled(sequence_id=slot.sequence_id, start=slot.offset + self.tick, count=1, decode=True,
+        decodes = [Scheduled(sequence_id=slot.id, start=slot.offset + self.tick, count=1, decode=True,
                              emits=True, block_table=tuple(slot.table[:(slot.offset + self.tick) // block + 1]))
                    for slot in self.decodes]
         parts = [Scheduled(sequence_id=part.sequence_id, start=part.start, count=part.count, decode=part.decode,
@@ -156,7 +157,6 @@ class StepPlan:
     @property
     def held_back(self) -> tuple[HeldBack, ...]:
         """Every waiting or running sequence that did not advance, and why. O(those), made anew at each call."""
-        return tuple(HeldBack(sequence_id=sequence.request.id, reason=hold.reason, blocker=hold.blocker)
+        return tuple(HeldBack(sequence_id=sequence.id, reason=hold.reason,
+                              blocker=None if hold.blocker == sequence.id else hold.blocker)
                      for hold in self.holds for sequence in hold.sequences)
-
-    block_size: int = 16

@@ -80,6 +80,13 @@ class Sequence:
             return self.generated_tokens
         return self.generated_tokens + max(0, self.decodes.done_tick - self.slot.first_tick)
 
+    def advance(self, count: int) -> None:
+        """Compute `count` more tokens, outside the decode set; those computed before a preemption are counted again."""
+        start, reached = self.computed_tokens, self.computed_tokens + count
+        if start < self.peak_computed:
+            self.recomputed_tokens += min(reached, self.peak_computed) - start
+        self.computed_tokens = reached
+
     @property
     def over(self) -> bool:
         return self.status in ("finished", "refused", "aborted")
@@ -101,6 +108,12 @@ class Sequence:
         if self.slot is not None:
             times.extend(ends[self.slot.first_tick:])
         return times
+
+    def drop_emissions_in_flight(self) -> None:
+        """Forget tokens of steps that have not completed: it has ended before they came out."""
+        if self.emissions and isinstance(self.emissions[-1], tuple):
+            first, last = self.emissions[-1]
+            self.emissions[-1] = (first, max(first, min(last, self.decodes.done_tick)))
 
     def registrable(self, tokens: int, block_size: int, *, private: bool) -> int:
         """How many leading blocks of the first `tokens` computed ones may enter the prefix cache.

@@ -15,7 +15,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pycore.serving.decodes import Slot
-from pycore.serving.plan import Hold, Part, Reason, StepPlan, Swap
+from pycore.serving.held import holds
+from pycore.serving.plan import Part, Reason, StepPlan, Swap
 from pycore.serving.sequence import Sequence
 
 if TYPE_CHECKING:
@@ -23,95 +24,103 @@ if TYPE_CHECKING:
 
 
 class Step:
-    """The step being composed. `room` is how many tokens it may still spend."""
+    """The step being composed. `room` is how many tokens it may still spend; `now_ns` when it was asked for."""
 
-    __slots__ = ("scheduler", "now_ns", "room", "memory", "pool", "parts", "tick", "decodes", "context", "longest",
-                 "finishing", "joining", "held", "copies", "preempted", "refused", "swapped_out", "swapped_in", "stop",
-                 "biggest", "prefill_tokens", "admitted")
+    # What most steps leave empty starts as shared, immutable defaults: a step is made hundreds of thousands of times.
+    tick, context, longest, prefill_tokens = -1, 0, 0, 0
+    decodes: tuple[Slot, ...] = ()
+    parts: tuple[Part, ...] = ()
+    finishing: tuple[Sequence, ...] = ()  # those whose last token this step computes
+    joining: tuple[Sequence, ...] = ()  # those who decode from the next step on
+    held: tuple[Sequence, ...] = ()  # members of the decode set for whom there was no room
+    copies: tuple[tuple[int, int], ...] = ()
+    preempted: tuple[Sequence, ...] = ()
+    refused: tuple[Sequence, ...] = ()
+    swapped_out: tuple[Swap, ...] = ()
+    swapped_in: tuple[Swap, ...] = ()
+    stop: tuple[Reason, str | None] | None = None  # why admission ended, and at whom
+    biggest: Part | None = None  # the longest prompt chunk
+    short = False  # a running sequence found no block
 
     def __init__(self, scheduler: "Scheduler", now_ns: int):
         self.scheduler, self.now_ns = scheduler, now_ns
+        self.memory, self.pool, self.limits = scheduler.memory, scheduler.pool, scheduler.limits
         self.room = scheduler.limits.max_batched_tokens
-        self.memory, self.pool = scheduler.memory, scheduler.pool
-        self.parts: list[Part] = []
-        self.tick, self.decodes, self.context, self.longest = -1, (), 0, 0
-        self.finishing: list[Sequence] = []
-        self.joining: list[Sequence] = []
-        self.held: list[Sequence] = []
-        self.copies: list[tuple[int, int]] = []
-        self.preempted: list[Sequence] = []
-        self.refused: list[Sequence] = []
-        self.swapped_out: list[Swap] = []
-        self.swapped_in: list[Swap] = []
-        self.stop: tuple[Reason, str | None] | None = None
-        self.biggest: Part | None = None
-        self.prefill_tokens = self.admitted = 0
 
     # What a policy asks ---------------------------------------------------------------------------------------------
 
     @property
-    def waiting(self) -> "tuple[Sequence, ...]":
+    def waiting(self) -> tuple[Sequence, ...]:
         """Those who wait, in the policy's order."""
-        return self.scheduler.waiting
+        return self.scheduler.queue.snapshot()
+
+    @property
+    def head(self) -> Sequence | None:
+        """The first of those who wait; None when nobody does."""
+        return self.scheduler.queue.head
 
     @property
     def may_admit(self) -> bool:
-        """A token, a seat and somebody to take them; never after a preemption in the same step (as vLLM does)."""
+        """A token, a seat and somebody to take them; never in a step that ran out of blocks for its own (as in vLLM)."""
         scheduler = self.scheduler
-        if not len(scheduler.queue):
+        if not scheduler.queue:
             return False
-        if self.preempted:
-            self.stop = self.stop or ("no blocks", None)
-        elif len(scheduler.running) >= scheduler.limits.max_sequences:
+        if self.short:
+            pass  # `stop` says for whom
+        elif scheduler.seats <= 0:
             self.stop = ("batch full", None)
         elif self.room <= 0:
-            self.stop = self._spent()
+            self.stop = self.spent()
         else:
             return True
         return False
 
     def limit(self, tokens: int) -> None:
         """Let the step spend at most so many tokens."""
-        self.room = min(self.room, tokens)
+        if tokens < self.room:
+            self.room = tokens
+
+    def spent(self) -> tuple[Reason, str | None]:
+        """Who spent the tokens: the longest prompt in the step, or decodes."""
+        return ("behind prefill", self.biggest.sequence_id) if self.biggest else ("token budget", None)
 
     # Decodes --------------------------------------------------------------------------------------------------------
 
     def decode(self) -> None:
-        """One token for every member of the decode set that the room allows; those that find no block are preempted."""
+        """One token for every member of the decode set that the room allows; who finds no block is preempted."""
         decodes = self.scheduler.decodes
-        if not decodes.members or self.tick >= 0:
+        members = decodes.members
+        if not members or self.tick >= 0:
             return
-        if len(decodes.members) > self.room:
-            self._hold_decodes(tuple(decodes.members.values())[self.room:])
+        if len(members) > self.room:
+            self._hold(tuple(members.values())[self.room:])
         if self.memory.forked:
             self._unshare_decodes()
         border = decodes.at_border()
         if border:
-            self._grow_decodes(border)
-        if decodes.members:
+            self._grow(border)
+        if members:
             self.decodes, self.context, self.longest = decodes.snapshot(), decodes.context, decodes.longest
-            self.tick, self.room = decodes.tick, self.room - len(decodes.members)
-            self.finishing += [slot.sequence for slot in decodes.advance()]
-        self.joining += self.held
+            self.tick, self.room = decodes.tick, self.room - len(members)
+            finishing = decodes.advance()
+            if finishing:
+                self.finishing += tuple(slot.sequence for slot in finishing)
+        if self.held:
+            self.joining += self.held
 
-    def _hold_decodes(self, slots: tuple[Slot, ...]) -> None:
+    def _hold(self, slots: tuple[Slot, ...]) -> None:
         for slot in slots:
             self.scheduler.leave_decodes(slot.sequence)
-            self.held.append(slot.sequence)
+        self.held = tuple(slot.sequence for slot in slots)
 
-    def _grow_decodes(self, border: dict[int, Slot]) -> None:
-        pool, memory = self.pool, self.memory
-        if len(pool.queue) >= len(border):
-            for slot, block in zip(border.values(), pool.take(len(border)), strict=True):
-                sequence = slot.sequence
-                if sequence.shareable:
-                    memory.register(sequence, sequence.computed)
-                sequence.block_table.append(block)
+    def _grow(self, border: dict[int, Slot]) -> None:
+        """A new block for each member that crosses a border."""
+        if self.pool.free >= len(border):
+            self.memory.grow(border)
             return
         for sequence in sorted((slot.sequence for slot in border.values()), key=_admission):
             if sequence.slot is not None and self._find_blocks(sequence, 1):
-                memory.register(sequence, sequence.computed)
-                sequence.block_table += pool.take(1)
+                self.memory.grow({sequence.serial: sequence.slot})
 
     def _unshare_decodes(self) -> None:
         for sequence in tuple(self.memory.forked.values()):
@@ -120,21 +129,23 @@ class Step:
 
     def _unshare(self, sequence: Sequence) -> bool:
         """Its own copy of the block it writes next, if that has other holders; False when it was preempted for want."""
-        if self.memory.shares_its_next_block(sequence):
+        memory = self.memory
+        if memory.shares_its_next_block(sequence):
             if not self._find_blocks(sequence, 1):
                 return False
-            if self.memory.shares_its_next_block(sequence):  # the other holder may be gone by now
-                self.copies.append(self.memory.copy_on_write(sequence))
+            if memory.shares_its_next_block(sequence):  # the other holder may be gone by now
+                self.copies += (memory.copy_on_write(sequence),)
         return True
 
     # Prompts --------------------------------------------------------------------------------------------------------
 
     def continue_prefills(self) -> None:
         """The next chunk of every prompt that was begun, oldest admission first, as far as the room goes."""
-        for sequence in tuple(self.scheduler.prefilling.values()):
+        prefilling = self.scheduler.prefilling
+        for sequence in tuple(prefilling.values()) if prefilling else ():
             if self.room <= 0:
                 break
-            if sequence.serial not in self.scheduler.prefilling:
+            if sequence.serial not in prefilling:
                 continue  # preempted for one before it
             count = min(sequence.known - sequence.computed_tokens, self.room)
             if sequence.serial in self.memory.forked:
@@ -147,14 +158,14 @@ class Step:
                 self._compute(sequence, count)
 
     def admit_in_order(self, order: Iterable[Sequence] | None = None, *, whole: bool = False) -> None:
-        """Admit those who wait, in the policy's order or the one given, until one does not fit (nobody overtakes it)."""
-        if order is not None:
-            for sequence in order:
-                if not self.admit(sequence, whole=whole):
-                    return
+        """Admit those who wait, in the policy's order or the one given, until one does not fit: nobody overtakes."""
+        queue = self.scheduler.queue
+        if order is None:
+            while queue and self.admit(queue.head, whole=whole):
+                pass
             return
-        while (head := self.scheduler.queue.head) is not None:
-            if not self.admit(head, whole=whole):
+        for sequence in order:
+            if not self.admit(sequence, whole=whole):
                 return
 
     def admit(self, sequence: Sequence, *, whole: bool = False) -> bool:
@@ -167,155 +178,135 @@ class Step:
             return False
         if sequence.status == "swapped":
             return self._swap_in(sequence)
-        pool = self.pool
-        hits = self.memory.hits(sequence)
-        cached = len(hits) * pool.block_size
-        count = min(sequence.known - cached, self.room)
-        if whole and count < sequence.known - cached and (self.parts or self.tick >= 0):
-            return self._fails(self._spent())
-        reach = sequence.known if self.scheduler.limits.reserve_known else cached + count
-        idle = sum(1 for block in hits if not pool.references[block])
-        if not self._fits(pool.blocks_for(reach) - len(hits) + idle):
-            return self._fails(("no blocks", sequence.id))
-        for block in hits:
-            pool.hold(block)
-        sequence.block_table = hits + pool.take(pool.blocks_for(cached + count) - len(hits))
-        sequence.registered, sequence.computed_tokens = len(hits), cached
+        known, hits = sequence.known, self.memory.hits(sequence)
+        cached = len(hits) * self.pool.block_size
+        count = min(known - cached, self.room)
+        if whole and count < known - cached and (self.parts or self.tick >= 0):
+            return self._fails(*self.spent())
+        if not self._has_blocks(known if self.limits.reserve_known else cached + count, hits):
+            return self._fails("no blocks", sequence.id)
+        self.memory.start(sequence, hits, cached + count)
         self.scheduler.seat(sequence, self.now_ns, cached)
-        self.admitted += 1
         self._compute(sequence, count)
+        return True
+
+    def _swap_in(self, sequence: Sequence) -> bool:
+        if not self._has_blocks(sequence.known, []):
+            return self._fails("no blocks", sequence.id)
+        self.swapped_in += (self.memory.swap_in(sequence),)
+        self.scheduler.seat(sequence, self.now_ns, None)
+        if sequence.issued_tokens and sequence.computed_tokens == sequence.known - 1:
+            self.joining += (sequence,)
+        else:
+            self.scheduler.prefilling[sequence.serial] = sequence
         return True
 
     def _compute(self, sequence: Sequence, count: int) -> None:
         """Enter `count` tokens of it into the step; at the end of what is known of it, a token comes out."""
         start, known = sequence.computed_tokens, sequence.known
-        single = count == 1 and start >= sequence.prompt_tokens
+        single = count == 1 and start >= sequence.request.prompt_tokens
         part = Part(sequence, start, count, decode=single, emits=start + count == known)
-        self.parts.append(part)
+        self.parts += (part,)
         self.room -= count
-        sequence.computed_tokens = start + count
-        sequence.recomputed_tokens += max(0, min(start + count, sequence.peak_computed) - start)
+        sequence.advance(count)
         if single:
             self.context, self.longest = self.context + known, max(self.longest, known)
         else:
             self.prefill_tokens += count
             if self.biggest is None or count > self.biggest.count:
                 self.biggest = part
-        if not part.emits:
+        if part.emits:
+            self._emit(sequence)
+        else:
             self.scheduler.prefilling[sequence.serial] = sequence
-            return
+
+    def _emit(self, sequence: Sequence) -> None:
         self.scheduler.prefilling.pop(sequence.serial, None)
         sequence.issued_tokens += 1
         if sequence.issued_tokens == sequence.target:
-            self.finishing.append(sequence)
+            self.finishing += (sequence,)
         elif self.scheduler.hands_over:
             sequence.status = "handing over"
         else:
-            self.joining.append(sequence)
+            self.joining += (sequence,)
 
     # Blocks and seats -----------------------------------------------------------------------------------------------
 
-    def _fits(self, blocks: int) -> bool:
-        """Whether an admission may take so many blocks. The watermark is waived when nobody else runs."""
-        spare = self.pool.watermark_blocks if self.scheduler.running else 0
-        return blocks + spare <= self.pool.free
+    def fits(self, sequence: Sequence) -> bool:
+        """Whether a waiting sequence finds a seat and blocks for all that is known of it."""
+        hits = [] if sequence.status == "swapped" else self.memory.hits(sequence)
+        return self.scheduler.seats > 0 and self._has_blocks(sequence.known, hits)
 
-    def _fails(self, stop: tuple[Reason, str | None]) -> bool:
-        self.stop = stop
+    def _has_blocks(self, tokens: int, hits: list[int]) -> bool:
+        """Whether an admission finds blocks for `tokens` tokens, `hits` of them cached.
+
+        The watermark stays free, unless nobody else runs.
+        """
+        pool = self.pool
+        spare = pool.watermark_blocks if self.scheduler.running else 0
+        return pool.blocks_for(tokens) - len(hits) + pool.idle(hits) + spare <= pool.free
+
+    def _fails(self, reason: Reason, blocker: str | None) -> bool:
+        self.stop = (reason, blocker)
         return False
-
-    def _spent(self) -> tuple[Reason, str | None]:
-        return ("behind prefill", self.biggest.sequence_id) if self.biggest else ("token budget", None)
 
     def _find_blocks(self, sequence: Sequence, count: int) -> bool:
         """Preempt until `count` blocks are free for a running sequence; False when that took the sequence itself."""
         while self.pool.free < count:
             victim = self.scheduler.policy.victim(self.candidates())
-            self.stop = self.stop or ("no blocks", sequence.id)
+            if not self.short:
+                self.short, self.stop = True, ("no blocks", sequence.id)
             self.preempt(victim)
             if victim is sequence:
                 return False
         return True
 
     def candidates(self) -> list[Sequence]:
-        """Running sequences that can be preempted, oldest admission first: those that have not advanced in this step."""
+        """Running sequences that can be preempted, oldest admission first: those that did not advance in this step."""
         advanced = {part.sequence.serial for part in self.parts}
-        return [sequence for sequence in self.scheduler.running.values()
-                if (sequence.slot is not None and self.tick < 0)
-                or (sequence.serial in self.scheduler.prefilling and sequence.serial not in advanced)]
+        prefilling = self.scheduler.prefilling
+        return [sequence for serial, sequence in self.scheduler.running.items()
+                if (sequence.slot is not None and self.tick < 0) or (serial in prefilling and serial not in advanced)]
 
     def preempt(self, sequence: Sequence) -> None:
         """Send a running sequence back to those who wait, its blocks to the host or to the pool."""
         swap = self.scheduler.unseat(sequence)
         if swap is not None:
-            self.swapped_out.append(swap)
-        self.preempted.append(sequence)
+            self.swapped_out += (swap,)
+        self.preempted += (sequence,)
 
     def refuse(self, sequence: Sequence, reason: str) -> None:
         """Give up on a waiting sequence."""
-        self.scheduler.give_up(sequence, reason, self.now_ns)
-        self.refused.append(sequence)
+        self.scheduler.end(sequence, "refused", self.now_ns, reason)
+        self.refused += (sequence,)
 
-    def _swap_in(self, sequence: Sequence) -> bool:
-        if not self._fits(max(len(sequence.host_table), self.pool.blocks_for(sequence.known))):
-            return self._fails(("no blocks", sequence.id))
-        self.swapped_in.append(self.memory.swap_in(sequence))
-        self.scheduler.seat(sequence, self.now_ns, None)
-        self.admitted += 1
-        if sequence.computed_tokens < sequence.known - 1 or not sequence.issued_tokens:
-            self.scheduler.prefilling[sequence.serial] = sequence
-        else:
-            self.joining.append(sequence)
-        return True
+    def compose(self) -> None:
+        """Let the policy compose the step; once more when all it did was to take the only sequence's blocks away."""
+        policy = self.scheduler.policy
+        policy.compose(self)
+        if self.preempted and self.tick < 0 and not self.parts:
+            self.short, self.stop = False, None
+            policy.compose(self)
 
     # The plan -------------------------------------------------------------------------------------------------------
 
     def plan(self) -> StepPlan:
-        """The step as it stands, frozen; those who decode from the next step on join the decode set."""
+        """The step as it stands, frozen."""
         scheduler, parts = self.scheduler, self.parts
-        singles = sum(1 for part in parts if part.decode)
-        for sequence in self.joining:
-            scheduler.decodes.join(sequence)
-        evicted = ()
-        if self.pool.evicted:
-            evicted, self.pool.evicted = tuple(self.pool.evicted), []
+        singles = sum(part.decode for part in parts) if parts else 0
         return StepPlan(
             step=scheduler.steps, tick=self.tick, decode_count=len(self.decodes) + singles,
             decode_context=self.context, decode_longest=self.longest, prefill_tokens=self.prefill_tokens,
-            copies=tuple(self.copies), evicted=evicted, preempted=tuple(s.id for s in self.preempted),
-            refused=tuple(s.id for s in self.refused), swapped_out=tuple(self.swapped_out),
-            swapped_in=tuple(self.swapped_in), blocks_used=self.pool.used, running=len(scheduler.running),
-            waiting=len(scheduler.queue), decodes=self.decodes, finishing=tuple(self.finishing), parts=tuple(parts),
-            holds=self._holds(), block_size=self.pool.block_size)
-
-    def _holds(self) -> tuple[Hold, ...]:
-        scheduler, holds = self.scheduler, []
-        if len(scheduler.queue):
-            reason, blocker = self.stop or ("policy", None)
-            holds.append(Hold(scheduler.waiting, reason, blocker))
-        if scheduler.draining:
-            holds.append(Hold(tuple(scheduler.draining.values()), "output in flight"))
-        if scheduler.handing:
-            holds.append(Hold(tuple(scheduler.handing.values()), "KV in flight"))
-        if self.held:
-            holds.append(Hold(tuple(self.held), *self._spent()))
-        if self.tick < 0 and scheduler.decodes.members and not self.held:
-            joined = {sequence.serial for sequence in self.joining}
-            stalled = tuple(slot.sequence for slot in scheduler.decodes.snapshot() if slot.sequence.serial not in joined)
-            reason, blocker = self._spent() if self.parts else ("policy", None)
-            holds.append(Hold(stalled, reason, blocker))
-        if self.swapped_in:
-            holds.append(self._hold_swapped())
-        advanced = {part.sequence.serial for part in self.parts}
-        stalled = tuple(s for s in scheduler.prefilling.values() if s.serial not in advanced)
-        if stalled:
-            holds.append(Hold(stalled, *self._spent()))
-        return tuple(holds)
-
-    def _hold_swapped(self) -> Hold:
-        ids = {swap.sequence_id for swap in self.swapped_in}
-        return Hold(tuple(s for s in self.joining if s.id in ids), "KV in flight")
+            copies=self.copies, evicted=self.pool.take_evicted(), preempted=_ids(self.preempted),
+            refused=_ids(self.refused), swapped_out=self.swapped_out, swapped_in=self.swapped_in,
+            blocks_used=self.pool.used, running=len(scheduler.running), waiting=len(scheduler.queue),
+            decodes=self.decodes, finishing=self.finishing, parts=parts, holds=holds(scheduler, self),
+            block_size=self.pool.block_size)
 
 
 def _admission(sequence: Sequence) -> int:
     return sequence.admission
+
+
+def _ids(sequences: tuple[Sequence, ...]) -> tuple[str, ...]:
+    return tuple(sequence.request.id for sequence in sequences) if sequences else ()

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from pycore.serving.policies.composition import chunked
 from pycore.serving.sequence import Sequence
 from pycore.serving.step import Step
 
@@ -17,10 +18,7 @@ class Chunked:
         return ()
 
     def compose(self, step: Step) -> None:
-        step.limit(step.scheduler.limits.step_tokens)
-        step.decode()
-        step.continue_prefills()
-        step.admit_in_order()
+        chunked(step)
 
     def victim(self, candidates: list[Sequence]) -> Sequence:
         return candidates[-1]

@@ -1,7 +1,8 @@
-"""First come, first served: prompts go first and whole, decodes stall meanwhile (vLLM before chunked prefill)."""
+"""First come, first served: prompts go first and whole, decodes stall meanwhile."""
 
 from dataclasses import dataclass
 
+from pycore.serving.policies.composition import prefill_first
 from pycore.serving.sequence import Sequence
 from pycore.serving.step import Step
 
@@ -17,10 +18,7 @@ class Fcfs:
         return ()
 
     def compose(self, step: Step) -> None:
-        step.continue_prefills()
-        step.admit_in_order(whole=True)
-        if not step.parts:
-            step.decode()
+        prefill_first(step)
 
     def victim(self, candidates: list[Sequence]) -> Sequence:
         return candidates[-1]

@@ -1,0 +1,65 @@
+"""What a completed step changes: tokens are out, prompts are cached, sequences finish."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from pycore.serving.events import Event
+from pycore.serving.plan import Part, StepPlan
+
+if TYPE_CHECKING:
+    from pycore.serving.scheduler import Scheduler
+
+
+def complete(scheduler: "Scheduler", plan: StepPlan, now_ns: int, tokens: Mapping[str, int] | None,
+             stopped: Iterable[str]) -> tuple[Event, ...]:
+    """See Scheduler.complete. Costs O(1) for the decodes, O(1) for each prompt chunk and each sequence that finishes."""
+    in_flight = scheduler.in_flight
+    if not in_flight or plan is not in_flight[0]:
+        raise ValueError("steps complete in the order in which they were scheduled")
+    if tokens is not None:
+        _take_tokens(plan, tokens)
+    in_flight.popleft()
+    if plan.tick >= 0:
+        scheduler.decodes.done_tick = plan.tick + 1
+        scheduler.decodes.tick_ends_ns.append(now_ns)
+    if scheduler.late:
+        for sequence in scheduler.late.pop(plan.step, ()):
+            sequence.generated_tokens += not sequence.over
+    events: list[Event] = []
+    for part in plan.parts:
+        if not part.sequence.over:
+            _complete_part(scheduler, part, now_ns, events)
+    for sequence in plan.finishing:
+        if not sequence.over:
+            events.append(scheduler.end(sequence, "finished", now_ns, "length"))
+    for sequence_id in stopped:
+        if sequence_id in scheduler.sequences:
+            events.append(scheduler.end(scheduler.sequences[sequence_id], "finished", now_ns, "stop"))
+    return tuple(events)
+
+
+def _complete_part(scheduler: "Scheduler", part: Part, now_ns: int, events: list[Event]) -> None:
+    sequence, reached = part.sequence, part.start + part.count
+    if sequence.shareable and sequence.status == "running" and sequence.computed >= reached:
+        scheduler.memory.register(sequence, reached)
+    if not part.emits:
+        return
+    sequence.generated_tokens += 1
+    sequence.emissions.append(now_ns)
+    if sequence.first_token_ns is None:
+        sequence.first_token_ns = now_ns
+        events.append(Event(kind="first token", sequence_id=sequence.id, at_ns=now_ns))
+    if sequence.status == "handing over":
+        del scheduler.running[sequence.serial]
+        scheduler.handing[sequence.serial] = sequence
+        events.append(Event(kind="handed over", sequence_id=sequence.id, at_ns=now_ns))
+
+
+def _take_tokens(plan: StepPlan, tokens: Mapping[str, int]) -> None:
+    emitting = [slot.sequence for slot in plan.decodes] + [part.sequence for part in plan.parts if part.emits]
+    missing = [sequence.id for sequence in emitting if not sequence.over and sequence.id not in tokens]
+    if missing:
+        raise ValueError(f"no token for {', '.join(missing)}, for whom this step produced one")
+    for sequence in emitting:
+        if not sequence.over:
+            sequence.tokens.append(tokens[sequence.id])
