@@ -50,7 +50,7 @@ def counted(low: int, high: int) -> Key:
     """A whole number within a range."""
 
     def read(text: str) -> int:
-        value = int(text.replace(",", "")) if re.fullmatch(r"[0-9][0-9,]{0,14}", text) else -1
+        value = int(text.replace(",", "")) if re.fullmatch(r"[0-9][0-9,]{0,20}", text) else -1
         if not low <= value <= high:
             raise ValueError
         return value
