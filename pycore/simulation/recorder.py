@@ -1,0 +1,227 @@
+"""Writes a run down while it happens: spans of work and gaps of waiting, at the cost of changes, not of tokens.
+
+Decoding sequences are followed by who joins and who leaves the decode set; those who wait share one log of reasons (the
+scheduler holds the whole queue back for one reason a step) and read their gaps off it when they leave. Equal spans and
+gaps are one object, so that a step that stalls sixty sequences costs one gap.
+"""
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from pycore.serving.plan import StepPlan
+from pycore.serving.request import Request
+from pycore.serving.sequence import Sequence
+from pycore.simulation.records import DECODE, PREFILL, SWAP_IN, SWAP_OUT, Gap, RequestRecord, Span
+
+AT_WORK = 1 << 62
+"""Stands for 'idle since' of a sequence in the decode set: later than any step."""
+UNDER_WAY, HOST, PREEMPTED, SWAPPED = (("step under way", None), ("host", None), ("preempted", None),
+                                       ("swapped out", None))
+NAMES_BLOCKER = ("behind prefill",)
+"""Reasons whose blocker is at work and worth naming; of the others the blocker is the head of the queue."""
+
+Why = tuple[str, str | None]
+
+
+class Entry:
+    """One request being followed. `why` None: it stands in the queue of `waits_at` and reads that server's log."""
+
+    __slots__ = ("request", "queued_ns", "spans", "gaps", "idle_since", "why", "waits_at", "sequences", "dropped",
+                 "dropped_ns")
+
+    def __init__(self, request: Request):
+        self.request = request
+        self.queued_ns: int | None = None
+        self.spans: list[Span] = []
+        self.gaps: list[Gap] = []
+        self.idle_since = request.arrival_ns
+        self.why: Why | None = UNDER_WAY
+        self.waits_at: Ledger | None = None
+        self.sequences: list[Sequence] = []  # one a server it was at
+        self.dropped: str | None = None
+        self.dropped_ns: int | None = None
+
+    def settle(self, until_ns: int) -> None:
+        """Write down the idle time up to `until_ns`."""
+        since = self.idle_since
+        if since >= until_ns:
+            return
+        if self.why is not None:
+            self.add_gap(Gap(since, until_ns, *self.why))
+        elif self.waits_at is not None:
+            for gap in self.waits_at.between(since, until_ns):
+                self.add_gap(gap)
+        self.idle_since = until_ns
+
+    def add_gap(self, gap: Gap) -> None:
+        """One more gap, joined with the one before where both have one reason."""
+        last = self.gaps[-1] if self.gaps else None
+        if last is not None and last.end_ns == gap.start_ns and last[2:] == gap[2:]:
+            self.gaps[-1] = Gap(last.start_ns, gap.end_ns, gap.reason, gap.behind)
+        else:
+            self.gaps.append(gap)
+
+    def hold(self, at_ns: int, why: Why) -> None:
+        """It stands still from `at_ns` on for a reason of its own, unless it is at work until later."""
+        if self.idle_since > at_ns or self.why == why:
+            return
+        self.settle(at_ns)
+        self.why = why
+
+    def work(self, start_ns: int, end_ns: int) -> None:
+        """It is at work from `start_ns` to `end_ns` (AT_WORK: until further notice)."""
+        self.settle(start_ns)
+        self.idle_since, self.why, self.waits_at = end_ns, HOST, None
+
+
+class Ledger:
+    """Why one server's queue stood still, by time: reasons of its plans, one entry while they stay the same."""
+
+    __slots__ = ("starts", "reasons")
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        self.reasons: list[Why] = []
+
+    def note(self, start_ns: int, why: Why) -> None:
+        """From the step at `start_ns` on the queue waits for this reason."""
+        if not self.reasons or self.reasons[-1] != why:
+            self.starts.append(start_ns)
+            self.reasons.append(why)
+
+    def between(self, since_ns: int, until_ns: int) -> list[Gap]:
+        """The gaps of one who waited from `since_ns` to `until_ns`."""
+        starts, found = self.starts, []
+        at = max(0, bisect_right(starts, since_ns) - 1)
+        while at < len(starts) and (start := max(since_ns, starts[at])) < until_ns:
+            end = min(starts[at + 1], until_ns) if at + 1 < len(starts) else until_ns
+            if end > start:
+                found.append(Gap(start, end, *self.reasons[at]))
+            at += 1
+        return found
+
+
+class Timed(NamedTuple):
+    """A plan in time: the step's number on its server, its start and its end."""
+
+    number: int
+    start_ns: int
+    end_ns: int
+
+
+class Recorder:
+    """Follows the sequences of one server."""
+
+    __slots__ = ("server", "entries", "ledger", "members", "opened", "fresh", "last_end", "last")
+
+    def __init__(self, server: int, entries: dict[str, Entry]):
+        self.server, self.entries = server, entries
+        self.ledger = Ledger()
+        self.members: tuple = ()  # the decode set's snapshot that is open
+        self.opened: dict[int, tuple[Entry, int]] = {}  # by serial number: (entry, step at which its decode span began)
+        self.fresh: list[Entry] = []  # in the queue since the last plan
+        self.last_end = self.last = 0
+
+    def arrived(self, entry: Entry) -> None:
+        """It entered this server's queue; the next plan is the first to know."""
+        entry.waits_at = self.ledger
+        self.fresh.append(entry)
+
+    def planned(self, plan: StepPlan, step: Timed) -> None:
+        """Take a plan down when it is made. Plans come in the order of their steps."""
+        number, start, end = step
+        if plan.decodes is not self.members or start != self.last_end:
+            self.decoding(plan.decodes, number, start)
+        self.last, self.last_end = number, end
+        for part in plan.parts:
+            entry = self.entries[part.sequence.request.id]
+            entry.work(start, end)
+            entry.spans.append(Span(DECODE if part.decode else PREFILL, self.server, number, 1, part.count,
+                                    1 if part.emits else 0))
+        for kind, swaps in ((SWAP_OUT, plan.swapped_out), (SWAP_IN, plan.swapped_in)):
+            for swap in swaps:
+                self.swapped(kind, self.entries[swap.sequence_id], len(swap.device_blocks) * plan.block_size, step)
+        self.held(plan, start)
+
+    def decoding(self, members: tuple, number: int, start_ns: int) -> None:
+        """Close the spans of those who left the decode set and open those of who joined. O(members)."""
+        opened, known = self.opened, {}
+        broken = start_ns != self.last_end
+        spans: dict[int, Span] = {}
+        for slot in members:
+            serial = slot.sequence.serial
+            place = None if broken else opened.pop(serial, None)
+            if place is None:
+                known[serial] = (self.entries[slot.sequence.request.id], number)
+            else:
+                known[serial] = place
+        for entry, first in opened.values():
+            if first not in spans:
+                count = self.last + 1 - first
+                spans[first] = Span(DECODE, self.server, first, count, count, count)
+            entry.spans.append(spans[first])
+            entry.idle_since, entry.why = self.last_end, HOST
+        for entry, first in known.values():
+            if first == number:
+                entry.work(start_ns, AT_WORK)
+        self.opened, self.members = known, members
+
+    def quiet(self, count: int, end_ns: int) -> None:
+        """So many more steps of the members that are open."""
+        self.last, self.last_end = self.last + count, end_ns
+
+    def swapped(self, kind: str, entry: Entry, tokens: int, step: Timed) -> None:
+        """KV of a sequence moves to or from the host during the step."""
+        entry.work(step.start_ns, step.end_ns)
+        entry.spans.append(Span(kind, self.server, step.number, 1, tokens, 0))
+
+    def held(self, plan: StepPlan, start_ns: int) -> None:
+        """Note why those stand still who do."""
+        pending, self.fresh = self.fresh, []
+        for hold in plan.holds:
+            why = (hold.reason, hold.blocker if hold.reason in NAMES_BLOCKER else None)
+            if hold is plan.holds[0] and plan.waiting:
+                self.ledger.note(start_ns, why)
+            elif hold.reason != "output in flight":
+                for sequence in hold.sequences:
+                    self.entries[sequence.request.id].hold(start_ns, why)
+        for entry in pending:  # those who were not taken wait by the ledger from here on
+            if entry.waits_at is self.ledger and entry.idle_since < start_ns:
+                entry.settle(start_ns)
+            if entry.waits_at is self.ledger:
+                entry.why = None
+        for sequence_id in plan.preempted:
+            self.lost_its_place(self.entries[sequence_id], start_ns)
+
+    def lost_its_place(self, entry: Entry, start_ns: int) -> None:
+        """Preempted in this plan: until the next one that is the reason, then the queue's."""
+        swapped = bool(entry.spans) and entry.spans[-1].kind == SWAP_OUT and entry.spans[-1].step == self.last
+        entry.settle(start_ns)
+        entry.why, entry.waits_at = SWAPPED if swapped else PREEMPTED, self.ledger
+        self.fresh.append(entry)
+
+    def close(self) -> None:
+        """The server runs no further step: close what is open."""
+        self.decoding((), self.last + 1, self.last_end)
+
+
+def record(entry: Entry, *, ended_ns: int) -> RequestRecord:
+    """What is known of a request at the end of the run. Times of an unfinished one are settled up to `ended_ns`."""
+    request, sequences = entry.request, entry.sequences
+    last = sequences[-1] if sequences else None
+    finished = last.finished_ns if last is not None and last.status == "finished" else None
+    if finished is None and entry.dropped is None and entry.idle_since < ended_ns:
+        entry.settle(ended_ns)
+    firsts = [sequence.first_scheduled_ns for sequence in sequences if sequence.first_scheduled_ns is not None]
+    tokens = [sequence.first_token_ns for sequence in sequences if sequence.first_token_ns is not None]
+    return RequestRecord(
+        id=request.id, arrival_ns=request.arrival_ns, prompt_tokens=request.prompt_tokens,
+        output_tokens=request.output_tokens, queued_ns=entry.queued_ns,
+        first_scheduled_ns=min(firsts, default=None), first_token_ns=min(tokens, default=None), finished_ns=finished,
+        dropped_ns=entry.dropped_ns, dropped=entry.dropped,
+        generated_tokens=sum([sequence.generated for sequence in sequences]),
+        cached_tokens=sequences[0].cached_tokens if sequences else 0,
+        computed_tokens=last.computed if last is not None else 0,
+        recomputed_tokens=sum([sequence.recomputed_tokens for sequence in sequences]),
+        preemptions=sum([sequence.preemptions for sequence in sequences]), deadline_ns=request.deadline_ns,
+        spans=tuple(entry.spans), gaps=tuple(entry.gaps))

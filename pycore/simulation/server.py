@@ -1,0 +1,186 @@
+"""One simulated engine: a scheduler, what its steps cost, and the steps in flight."""
+
+from bisect import bisect_right
+from collections import deque
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Literal
+
+from pycore.errors import InputError
+from pycore.serving.blocks import BlockPool
+from pycore.serving.events import Event
+from pycore.serving.limits import Limits
+from pycore.serving.plan import StepPlan
+from pycore.serving.policies.contract import Policy
+from pycore.serving.scheduler import Preemption, Scheduler
+from pycore.simulation.costs.work import NANOSECONDS, StepCost, StepWork, decode_run
+from pycore.simulation.recorder import Entry, Recorder, Timed
+from pycore.simulation.records import Server, StepRecord
+
+FOR_EVER = 1 << 62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """What a server is made of; one Engine may be built many times, and the servers share nothing.
+
+    `blocks` of `block_size` tokens make the KV pool (`null_block`: one of them is never used, as in vLLM). Swapping
+    moves blocks of `block_bytes` over `swap_bytes_per_s`, and the step waits for it. Copies between blocks on the card
+    are free of charge: they are rare and take a few reads.
+    """
+
+    policy: Policy
+    limits: Limits
+    cost: StepCost
+    blocks: int
+    block_size: int = 16
+    watermark: float = 0.0
+    null_block: bool = False
+    prefix_caching: bool = True
+    preemption: Preemption = "recompute"
+    host_blocks: int = 0
+    block_bytes: int = 0
+    swap_bytes_per_s: float = 0.0
+    devices: int = 1
+
+    def __post_init__(self):
+        if self.preemption == "swap" and not (self.block_bytes > 0 and 0 < self.swap_bytes_per_s < float("inf")):
+            raise InputError("preemption", "swap", "swapping needs the size of a block and the host's bandwidth")
+
+    def scheduler(self, *, hands_over: bool = False) -> Scheduler:
+        """A fresh scheduler with an empty pool."""
+        pool = BlockPool(self.blocks, self.block_size, watermark=self.watermark, prefix_caching=self.prefix_caching,
+                         null_block=self.null_block)
+        return Scheduler(self.policy, pool, self.limits, preemption=self.preemption, host_blocks=self.host_blocks,
+                         block_bytes=self.block_bytes, hands_over=hands_over)
+
+
+class Running:
+    """A server at work. Up to `limits.steps_in_flight` steps are planned; they run one after another.
+
+    Stretches in which the same sequences decode and nothing else can happen (`Scheduler.quiet_steps`) are timed at once
+    and kept in `ahead`; the scheduler is told when they are over, or as far as they came when something interferes.
+    """
+
+    __slots__ = ("engine", "number", "name", "role", "scheduler", "recorder", "flight", "ahead", "ahead_ns", "steps",
+                 "free_ns")
+
+    def __init__(self, engine: Engine, number: int, entries: dict[str, Entry], *, name: str,
+                 role: Literal["both", "prefill", "decode"] = "both"):
+        self.engine, self.number, self.name, self.role = engine, number, name, role
+        self.scheduler = engine.scheduler(hands_over=role == "prefill")
+        self.recorder = Recorder(number, entries)
+        self.flight: deque[tuple[StepPlan, int]] = deque()  # plan, end
+        self.ahead: list[int] = []  # ends of quiet steps that the scheduler has not been told of
+        self.ahead_ns = 0  # when the first of them began
+        self.steps: list[StepRecord] = []
+        self.free_ns = 0  # when the last planned step ends
+
+    @property
+    def due_ns(self) -> int | None:
+        """When it has something to say next; None of an idle server."""
+        if self.ahead:
+            return self.ahead[-1]
+        return self.flight[0][1] if self.flight else None
+
+    @property
+    def idle(self) -> bool:
+        return not self.ahead and not self.flight
+
+    def complete(self, now_ns: int) -> tuple[Event, ...]:
+        """What was due is over."""
+        if self.ahead:
+            return self.pass_quietly(len(self.ahead))
+        plan, _ = self.flight.popleft()
+        return self.scheduler.complete(plan, now_ns)
+
+    def plan(self, now_ns: int, horizon_ns: int | None) -> list[StepPlan]:
+        """Plan as many steps as may be in flight, or a quiet stretch up to the step that reaches `horizon_ns` (None:
+        nothing is known to come). Returns the plans, for who was refused in them."""
+        made: list[StepPlan] = []
+        if self.look_ahead(now_ns, horizon_ns):
+            return made
+        while len(self.flight) < self.engine.limits.steps_in_flight:
+            for entry in self.recorder.fresh:
+                if entry.queued_ns is None:
+                    entry.queued_ns = now_ns
+            plan = self.scheduler.schedule(now_ns)
+            made.append(plan)
+            start = max(now_ns, self.free_ns)
+            if plan.empty:
+                self.recorder.held(plan, start)
+                break
+            self.begin(plan, start)
+        return made
+
+    def begin(self, plan: StepPlan, start_ns: int) -> None:
+        """Put a plan on the clock and write it down."""
+        end = start_ns + self.length_ns(plan)
+        self.recorder.planned(plan, Timed(len(self.steps), start_ns, end))
+        self.flight.append((plan, end))
+        self.free_ns = end
+        pool = self.scheduler.pool
+        cached = pool.cached
+        self.steps.append(StepRecord(
+            start_ns, end, plan.prefill_tokens, len(plan.prefill_chunks), plan.decode_count,
+            len(plan.decodes) + sum([1 for part in plan.parts if part.emits]), plan.running, plan.waiting,
+            plan.blocks_used, cached, pool.total - plan.blocks_used - cached, len(plan.preempted), len(plan.evicted)))
+
+    def length_ns(self, plan: StepPlan) -> int:
+        """Nanoseconds of a planned step: its tokens, and the swaps that it waits for."""
+        length = 0
+        if plan.decode_count or plan.parts:
+            ended = sum([1 for part in plan.parts if part.emits and not part.decode])
+            length = self.engine.cost.step_ns(StepWork(plan.decode_count, plan.decode_context, plan.decode_longest,
+                                                       plan.prefill_chunks, ended))
+        if plan.swapped_out or plan.swapped_in:
+            length += max(1, round(plan.swap_bytes / self.engine.swap_bytes_per_s * NANOSECONDS))
+        return max(1, length)
+
+    # Quiet stretches --------------------------------------------------------------------------------------------
+
+    def look_ahead(self, now_ns: int, horizon_ns: int | None) -> bool:
+        """Time a quiet stretch, if one begins now and is longer than a step."""
+        quiet = self.scheduler.quiet_steps()
+        if quiet < 2:
+            return False
+        decodes = self.scheduler.decodes
+        work = StepWork(len(decodes), decodes.context, decodes.longest)
+        until = FOR_EVER if horizon_ns is None else horizon_ns - now_ns
+        self.ahead_ns = now_ns
+        self.ahead = list(accumulate(decode_run(self.engine.cost, work, quiet, until), initial=now_ns))[1:]
+        return bool(self.ahead)
+
+    def interrupt(self, now_ns: int) -> None:
+        """Something is about to change this server: bring its scheduler to the present. The step of a quiet stretch that
+        is under way becomes a planned one, the rest was never begun."""
+        if not self.ahead:
+            return
+        ahead, begun = self.ahead, self.ahead_ns
+        passed = bisect_right(ahead, now_ns)
+        if passed:
+            self.pass_quietly(passed)
+            begun = ahead[passed - 1]
+        self.ahead = []
+        if passed < len(ahead) and begun < now_ns:
+            self.begin(self.scheduler.schedule(begun), begun)
+
+    def pass_quietly(self, count: int) -> tuple[Event, ...]:
+        """Tell the scheduler of the first `count` quiet steps, and write them down."""
+        ends, start, scheduler = self.ahead[:count], self.ahead_ns, self.scheduler
+        self.ahead = self.ahead[count:] if count < len(self.ahead) else []
+        decoding, running, waiting = len(scheduler.decodes), len(scheduler.running), len(scheduler.queue)
+        total, cached_before = scheduler.pool.total, scheduler.pool.cached
+        quiet = scheduler.advance(ends)
+        for end, used, cached in zip(ends, quiet.blocks_used, quiet.blocks_cached, strict=True):
+            self.steps.append(StepRecord(start, end, 0, 0, decoding, decoding, running, waiting, used, cached,
+                                         total - used - cached, 0, cached_before - cached))
+            start, cached_before = end, cached
+        self.recorder.quiet(count, ends[-1])
+        self.free_ns = ends[-1]
+        return quiet.events
+
+    def record(self) -> Server:
+        """What the server did."""
+        return Server(name=self.name, role=self.role, devices=self.engine.devices, blocks=self.scheduler.pool.total,
+                      block_size=self.engine.block_size, steps=tuple(self.steps))
