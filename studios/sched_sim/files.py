@@ -1,0 +1,100 @@
+"""What a reader can take along: the trace for Perfetto, requests and steps as CSV, the drawing as SVG, the ledger."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+from html import escape
+from typing import Any
+
+from pycore.simulation.perfetto import trace_events
+from studios.sched_sim.gantt import Gantt, Row
+
+REQUEST = ("policy", "id", "arrival_ns", "queued_ns", "first_scheduled_ns", "first_token_ns", "finished_ns", "prompt_tokens",
+           "output_tokens", "generated_tokens", "cached_tokens", "recomputed_tokens", "preemptions", "ttft_ns", "tpot_ns",
+           "e2e_ns", "queueing_ns", "dropped")
+STEP = ("start_ns", "end_ns", "prefill_tokens", "prefill_sequences", "decode_sequences", "emitted", "running", "waiting",
+        "blocks_used", "blocks_cached", "blocks_free", "preempted", "evicted")
+LEDGER = ("name", "value", "unit", "low", "high", "basis", "formula", "substituted", "source", "line", "note")
+APART = 1000  # process numbers between two policies of one trace
+INK = {"prefill": "#0072b2", "decode": "#c27b00", "swap": "#c06a98", "wait": "#6d7680", "held": "#6d7680", "lost": "#a8261b",
+       "flight": "#2f8fc4", "used": "#009e73", "cached": "#9ccfe8"}
+LEFT, WIDTH = 90, 1000
+
+
+def downloads(page: Any) -> dict[str, tuple[str, str]]:
+    """File name -> (media type, text)."""
+    runs = page.answer.runs
+    return {
+        "perfetto.json": ("application/json", perfetto(runs)),
+        "requests.csv": ("text/csv", table(REQUEST, request_rows(runs))),
+        "steps.csv": ("text/csv", table(("policy", "server", "step", *STEP), step_rows(runs))),
+        "gantt.svg": ("image/svg+xml", svg(page.gantt)),
+        "ledger.csv": ("text/csv", table(LEDGER, ledger_rows(page))),
+    }
+
+
+def perfetto(runs: Iterable[Any]) -> str:
+    """Every policy as processes of its own in one trace, so that they stand below each other on one time axis."""
+    events = []
+    for number, run in enumerate(runs):
+        events += [event | {"pid": event["pid"] + APART * number} for event in trace_events(run.result)]
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}, separators=(",", ":"), ensure_ascii=False)
+
+
+def request_rows(runs: Iterable[Any]) -> Iterator[tuple]:
+    """A row a request and policy."""
+    for run in runs:
+        for one in run.result.requests:
+            yield (run.label, *(getattr(one, name) for name in REQUEST[1:]))
+
+
+def step_rows(runs: Iterable[Any]) -> Iterator[tuple]:
+    """A row a step, server and policy."""
+    for run in runs:
+        for server in run.result.servers:
+            for number, one in enumerate(server.steps):
+                yield (run.label, server.name, number, *(getattr(one, name) for name in STEP))
+
+
+def ledger_rows(page: Any) -> Iterator[tuple]:
+    """The explained numbers."""
+    for one in page.answer.terms:
+        row = one.as_dict()
+        yield tuple(row[name] for name in LEDGER)
+
+
+def table(columns: tuple[str, ...], rows: Iterable[tuple]) -> str:
+    """CSV with a head; a text that a spreadsheet would run as a formula gets a leading quote."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow("" if value is None else inert(value) for value in row)
+    return out.getvalue()
+
+
+def inert(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and value[:1] in tuple("=+-@") else value
+
+
+def svg(gantt: Gantt) -> str:
+    """The still drawing of every policy as one file."""
+    parts, top = [], 20
+    for one in gantt.rows:
+        parts.append(f'<text x="0" y="{top}" font-weight="600">{escape(one.label)}</text>')
+        parts.append(f'<g transform="translate(0 {top + 8})">{drawing(one)}</g>')
+        top += one.height + 40
+    axis = "".join(f'<text x="{LEFT + WIDTH * float(tick.x[:-1]) / 100:.0f}" y="{top}">{tick.text}</text>'
+                   for tick in gantt.ticks)
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {LEFT + WIDTH + 10} {top + 10}" '
+            f'font-family="sans-serif" font-size="11"><rect width="100%" height="100%" fill="white"/>'
+            f'{"".join(parts)}{axis}</svg>')
+
+
+def drawing(row: Row) -> str:
+    """One policy: labels on the left, marks beside them."""
+    labels = "".join(f'<text x="0" y="{one.y}">{escape(one.text)}</text>' for one in row.labels)
+    marks = "".join(f'<path d="{one.d}" fill="{INK[one.style]}"/>' for one in (*row.pool, *row.paths))
+    return f'{labels}<svg x="{LEFT}" width="{WIDTH}" height="{row.height}" viewBox="0 0 4000 {row.height}" ' \
+           f'preserveAspectRatio="none">{marks}</svg>'

@@ -1,0 +1,123 @@
+"""The percentile table: every policy's figures side by side, the better one marked, no figure where samples are too few."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pycore.ledger import Term
+from pycore.stats.estimates import TooFew
+from pycore.units import seconds, significant
+from studios.explain import Ledger, Number, help_field
+
+TIMES = (
+    ("ttft", "Time to first token", "first token − arrival"),
+    ("tpot", "Time per output token", "(last token − first token) ÷ (tokens − 1)"),
+    ("itl", "Between tokens", "token k + 1 − token k"),
+    ("e2e", "End to end", "last token − arrival"),
+    ("queueing", "Queueing", "first step − arrival"),
+)
+"""Name in the metrics, name on the page, what one sample is."""
+PERCENTS = (50, 90, 99)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One figure of one policy."""
+
+    number: Number | None = help_field("the figure, or None where there is none")
+    best: bool = help_field("no other policy is better")
+    why_not: str = help_field("'n too small (24; needs 100)', or ''")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One figure of every policy."""
+
+    name: str = help_field("'p90'")
+    cells: tuple[Cell, ...] = help_field("in the order of the policies")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Figures of one kind."""
+
+    title: str = help_field("'Time to first token'")
+    how: str = help_field("how one sample is made, in a formula")
+    lines: tuple[Line, ...] = help_field("mean and percentiles, or single figures")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """The whole table."""
+
+    policies: tuple[str, ...] = help_field("names of the policies")
+    blocks: tuple[Block, ...] = help_field("times first, then rates and counts")
+    targets: str = help_field("'TTFT ≤ 2 s and TPOT ≤ 0.1 s'")
+    intervals: str = help_field("why intervals are missing where they are, or ''")
+
+
+def table(answer: Any, ledger: Ledger) -> Table:
+    """The table of an answer."""
+    runs = answer.runs
+    blocks = tuple(time_block(name, title, how, runs, ledger) for name, title, how in TIMES
+                   if any(run.metrics.latencies[name].n for run in runs))
+    refused = dict.fromkeys(run.metrics.latencies[name].refused for name, *_ in TIMES for run in runs)
+    reasons = [reason for reason in refused if reason]
+    return Table(policies=tuple(run.label for run in runs), blocks=(*blocks, rates(runs, ledger)),
+                 targets=runs[0].metrics.goodput.slo.text,
+                 intervals=f"Where a figure has no interval: {reasons[0]}." if reasons else "")
+
+
+def time_block(name: str, title: str, how: str, runs: Sequence[Any], ledger: Ledger) -> Block:
+    """Mean and percentiles of one time; the least is the best."""
+    described = [run.metrics.latencies[name] for run in runs]
+    lines = [line("mean", [one.mean for one in described], ledger, seconds)]
+    lines += [line(f"p{percent}", [one.percentiles[percent] for one in described], ledger, seconds) for percent in PERCENTS]
+    return Block(title=title, how=how, lines=tuple(lines))
+
+
+def line(name: str, figures: Sequence[Term | TooFew | None], ledger: Ledger, write: Callable[[float], str],
+         sign: int = 1) -> Line:
+    """One figure of every policy; `sign` is -1 where more is better, 0 where neither is."""
+    best = least([sign * one.value if isinstance(one, Term) else None for one in figures]) if sign else None
+    return Line(name=name, cells=tuple(cell(one, ledger, write, best, sign) for one in figures))
+
+
+def cell(figure: Term | TooFew | None, ledger: Ledger, write: Callable[[float], str], best: float | None,
+         sign: int) -> Cell:
+    """One figure of one policy."""
+    if not isinstance(figure, Term):
+        return Cell(number=None, best=False, why_not="not known" if figure is None else figure.text)
+    return Cell(number=ledger.number(figure, write), best=best is not None and sign * figure.value <= best, why_not="")
+
+
+def least(values: Sequence[float | None]) -> float | None:
+    """The least value where it tells policies apart, as it is written."""
+    known = [value for value in values if value is not None]
+    return min(known) if len({significant(value) for value in known}) > 1 else None
+
+
+def rates(runs: Sequence[Any], ledger: Ledger) -> Block:
+    """Throughput, goodput, the pool, and what went wrong."""
+    found = [run.metrics for run in runs]
+    rows = (
+        ("Output tokens per second", [one.output_tokens_per_s for one in found], significant, -1),
+        ("Requests per second within targets", [one.goodput.per_s for one in found], significant, -1),
+        ("Requests within targets", [one.goodput.share for one in found], percent, -1),
+        ("Makespan", [one.makespan for one in found], seconds, 1),
+        ("Prompt tokens found cached", [one.hit_ratio for one in found], percent, -1),
+        ("KV pool in use, at most", [one.pool.peak for one in found], percent, 0),
+        ("Preemptions", [one.preemptions for one in found], significant, 1),
+        ("Requests dropped", [one.dropped for one in found], significant, 1),
+        ("Energy per output token, at most", [one.energy_per_token for one in found], joules, 1),
+    )
+    return Block(title="Rates and counts", how="", lines=tuple(
+        line(name, figures, ledger, write, sign) for name, figures, write, sign in rows if any(figures)))
+
+
+def joules(value: float) -> str:
+    return f"{significant(value, 3)} J"
+
+
+def percent(value: float) -> str:
+    return f"{significant(100 * value, 3)} %"
