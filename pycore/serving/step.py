@@ -18,6 +18,7 @@ from pycore.serving.decodes import Slot
 from pycore.serving.held import holds
 from pycore.serving.plan import Part, Reason, StepPlan, Swap
 from pycore.serving.sequence import Sequence
+from pycore.serving.shortage import extend, grow_decodes, unshare_decodes
 
 if TYPE_CHECKING:
     from pycore.serving.scheduler import Scheduler
@@ -46,6 +47,7 @@ class Step:
         self.scheduler, self.now_ns = scheduler, now_ns
         self.memory, self.pool, self.limits = scheduler.memory, scheduler.pool, scheduler.limits
         self.room = scheduler.limits.max_batched_tokens
+        self.copied: set[int] = set()  # those that were given a copy of a shared block
 
     # What a policy asks ---------------------------------------------------------------------------------------------
 
@@ -95,10 +97,10 @@ class Step:
         if len(members) > self.room:
             self._hold(tuple(members.values())[self.room:])
         if self.memory.forked:
-            self._unshare_decodes()
+            unshare_decodes(self)
         border = decodes.at_border()
         if border:
-            self._grow(border)
+            grow_decodes(self, border)
         if members:
             self.decodes, self.context, self.longest = decodes.snapshot(), decodes.context, decodes.longest
             self.tick, self.room = decodes.tick, self.room - len(members)
@@ -113,30 +115,6 @@ class Step:
             self.scheduler.leave_decodes(slot.sequence)
         self.held = tuple(slot.sequence for slot in slots)
 
-    def _grow(self, border: dict[int, Slot]) -> None:
-        """A new block for each member that crosses a border."""
-        if self.pool.free >= len(border):
-            self.memory.grow(border)
-            return
-        for sequence in sorted((slot.sequence for slot in border.values()), key=_admission):
-            if sequence.slot is not None and self._find_blocks(sequence, 1):
-                self.memory.grow({sequence.serial: sequence.slot})
-
-    def _unshare_decodes(self) -> None:
-        for sequence in tuple(self.memory.forked.values()):
-            if sequence.slot is not None and self._unshare(sequence):
-                del self.memory.forked[sequence.serial]
-
-    def _unshare(self, sequence: Sequence) -> bool:
-        """Its own copy of the block it writes next, if that has other holders; False when it was preempted for want."""
-        memory = self.memory
-        if memory.shares_its_next_block(sequence):
-            if not self._find_blocks(sequence, 1):
-                return False
-            if memory.shares_its_next_block(sequence):  # the other holder may be gone by now
-                self.copies += (memory.copy_on_write(sequence),)
-        return True
-
     # Prompts --------------------------------------------------------------------------------------------------------
 
     def continue_prefills(self) -> None:
@@ -148,13 +126,9 @@ class Step:
             if sequence.serial not in prefilling:
                 continue  # preempted for one before it
             count = min(sequence.known - sequence.computed_tokens, self.room)
-            if sequence.serial in self.memory.forked:
-                if not self._unshare(sequence):
-                    continue
-                del self.memory.forked[sequence.serial]
             need = self.pool.blocks_for(sequence.computed_tokens + count) - len(sequence.block_table)
-            if self._find_blocks(sequence, need):
-                sequence.block_table += self.pool.take(need)
+            if extend(self, sequence, need):
+                self.memory.forked.pop(sequence.serial, None)
                 self._compute(sequence, count)
 
     def admit_in_order(self, order: Iterable[Sequence] | None = None, *, whole: bool = False) -> None:
@@ -250,23 +224,13 @@ class Step:
         self.stop = (reason, blocker)
         return False
 
-    def _find_blocks(self, sequence: Sequence, count: int) -> bool:
-        """Preempt until `count` blocks are free for a running sequence; False when that took the sequence itself."""
-        while self.pool.free < count:
-            victim = self.scheduler.policy.victim(self.candidates())
-            if not self.short:
-                self.short, self.stop = True, ("no blocks", sequence.id)
-            self.preempt(victim)
-            if victim is sequence:
-                return False
-        return True
-
     def candidates(self) -> list[Sequence]:
         """Running sequences that can be preempted, oldest admission first: those that did not advance in this step."""
-        advanced = {part.sequence.serial for part in self.parts}
+        advanced = {part.sequence.serial for part in self.parts} | self.copied
         prefilling = self.scheduler.prefilling
         return [sequence for serial, sequence in self.scheduler.running.items()
-                if (sequence.slot is not None and self.tick < 0) or (serial in prefilling and serial not in advanced)]
+                if serial not in advanced
+                and (serial in prefilling or (sequence.slot is not None and self.tick < 0))]
 
     def preempt(self, sequence: Sequence) -> None:
         """Send a running sequence back to those who wait, its blocks to the host or to the pool."""
@@ -302,10 +266,6 @@ class Step:
             blocks_used=self.pool.used, running=len(scheduler.running), waiting=len(scheduler.queue),
             decodes=self.decodes, finishing=self.finishing, parts=parts, holds=holds(scheduler, self),
             block_size=self.pool.block_size)
-
-
-def _admission(sequence: Sequence) -> int:
-    return sequence.admission
 
 
 def _ids(sequences: tuple[Sequence, ...]) -> tuple[str, ...]:
