@@ -21,8 +21,13 @@ _MOMENT = re.compile(r"\s*([0-9]{4})-([0-9]{2})-([0-9]{2})[ T]([0-9]{2}):([0-9]{
 
 def whole(value: object, low: int, high: int, what: str) -> int:
     """A whole number in range, from '123', '123.0' or a JSON number. Raises ValueError."""
-    if isinstance(value, str) and (found := _WHOLE.fullmatch(value)):
-        number = int(found[1])
+    if isinstance(value, str):
+        if len(value) < 19 and value.isascii() and value.isdigit():
+            number = int(value)
+        elif found := _WHOLE.fullmatch(value):
+            number = int(found[1])
+        else:
+            raise ValueError(f"accepted: {what} as a whole number from {low:,} to {high:,}")
     elif isinstance(value, int) and not isinstance(value, bool):
         number = value
     elif isinstance(value, float) and value.is_integer():

@@ -1,7 +1,7 @@
 """Read a request log: detect its layout, check every cell, sort it by arrival, spread coarse buckets, say what was done."""
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 
@@ -74,53 +74,60 @@ class Rows:
 
     def read(self, limit: int) -> None:
         """Rows until `limit` (0: all). Raises TraceError at the first cell that is not accepted."""
-        columns = self.columns
-        self.extras = {name: array("q") for _, name, _ in columns.extras}
-        output = token_count_or_zero if columns.layout.zero_output_failed else token_count
+        self.extras = {name: array("q") for _, name, _ in self.columns.extras}
+        enough, prompts, append = limit or self.most_rows + 1, self.prompts, self.append
         for line, values in self.table.rows:
-            if len(self.prompts) >= self.most_rows:
+            if len(prompts) >= self.most_rows:
                 raise TraceError(self.file, f"more than {self.most_rows:,} rows", "accepted: at most that many (read the "
                                  "first ones with a limit)", line=line)
-            produced = self.cell(columns.output, values, line, output)
-            if produced:
-                self.append(line, values, produced)
-            else:
-                self.failed += 1
-            if limit and len(self.prompts) >= limit:
+            append(line, values)
+            if len(prompts) >= enough:
                 break
-        if not self.prompts:
+        if not prompts:
             raise TraceError(self.file, None, "it holds a header but no request" if self.table.header else
                              "it holds no request that succeeded")
 
-    def append(self, line: int, values: object, produced: int) -> None:
-        """One request."""
-        columns = self.columns
-        prompt = self.cell(columns.prompt, values, line, token_count)
-        if columns.arrival is not None:
-            self.arrivals.append(self.cell(columns.arrival, values, line, columns.read_time))
-        self.prompts.append(prompt)
-        self.outputs.append(produced)
-        self.lines.append(line)
-        if columns.request_id is not None:
-            self.ids.append(self.cell(columns.request_id, values, line, self.own_id))
-        if columns.hashes is not None:
-            self.hashes.append(self.cell(columns.hashes, values, line, lambda value: identifiers(value or "")))
-        if columns.token_ids is not None:
-            self.token_ids.append(self.cell(columns.token_ids, values, line, lambda value: exactly(value, prompt)))
-        for index, name, read in columns.extras:
-            empty = values[index] is None or values[index] == ""
-            self.extras[name].append(-1 if empty else self.cell(index, values, line, read))
-
-    def cell(self, index: int, values: object, line: int, read: Callable[[object], object]) -> object:
-        """One cell, read; a fault gets its place."""
+    def append(self, line: int, values: Sequence[object]) -> None:
+        """One request, or one more that failed. Raises TraceError."""
+        columns, index = self.columns, self.columns.output
         try:
-            return read(values[index])
+            output = token_count_or_zero(values[index]) if columns.layout.zero_output_failed else token_count(values[index])
+            if not output:
+                self.failed += 1
+                return
+            index = columns.prompt
+            prompt = token_count(values[index])
+            index = columns.arrival
+            if index is not None:
+                self.arrivals.append(columns.read_time(values[index]))
+            self.prompts.append(prompt)
+            self.outputs.append(output)
+            self.lines.append(line)
+            for index, add in self.more(prompt):
+                add(values[index])
         except ValueError as fault:
-            value, header, unit = values[index], self.table.header, self.table.unit
-            shown = "nothing" if value is None else value if isinstance(value, str) else repr(value)[:80]
-            text = str(fault) if unit == "line" else f"{unit} {line:,} of the list; {fault}"
-            raise TraceError(self.file, shown, text, line=line if unit == "line" else None,
-                             column=self.table.names[index], column_number=index + 1 if header else None) from None
+            raise self.located(fault, line, index, values[index]) from None
+
+    def more(self, prompt: int) -> Iterator[tuple[int, Callable[[object], None]]]:
+        """(column, what takes its cell) of the columns that a layout may lack."""
+        columns = self.columns
+        if columns.request_id is not None:
+            yield columns.request_id, lambda value: self.ids.append(self.own_id(value))
+        if columns.hashes is not None:
+            yield columns.hashes, lambda value: self.hashes.append(identifiers("" if value is None else value))
+        if columns.token_ids is not None:
+            yield columns.token_ids, lambda value: self.token_ids.append(exactly(value, prompt))
+        for index, name, read in columns.extras:
+            yield index, lambda value, name=name, read=read: self.extras[name].append(
+                -1 if value is None or value == "" else read(value))
+
+    def located(self, fault: ValueError, line: int, index: int, value: object) -> TraceError:
+        """What was wrong with a cell, with its place."""
+        unit = self.table.unit
+        shown = "nothing" if value is None else value if isinstance(value, str) else repr(value)[:80]
+        text = str(fault) if unit == "line" else f"{unit} {line:,} of the list; {fault}"
+        return TraceError(self.file, shown, text, line=line if unit == "line" else None, column=self.table.names[index],
+                          column_number=index + 1 if self.table.header else None)
 
     def own_id(self, value: object) -> str:
         """A name that no other row has."""

@@ -38,13 +38,13 @@ def lines(source: Source, file: str, most_bytes: int = MOST_BYTES) -> Iterator[L
         if not end:
             rest.append(tail)
             continue
-        for part in b"".join([*rest, head]).split(b"\n"):
+        block = b"".join([*rest, head])
+        for text in texts(block, file, number, offset):
             number += 1
-            text = decoded(part, file, number, offset)
-            offset += len(part) + 1
-            if text.strip():
+            if text and not text.isspace():
                 blank = False
                 yield Line(number, text)
+        offset += len(block) + 1
         rest = [tail]
     last = b"".join(rest)
     if last.strip():
@@ -52,6 +52,22 @@ def lines(source: Source, file: str, most_bytes: int = MOST_BYTES) -> Iterator[L
         yield Line(number + 1, decoded(last, file, number + 1, offset))
     if blank:
         raise TraceError(file, None, "the file is empty; accepted: a trace as CSV, JSON or JSON lines")
+
+
+def texts(block: bytes, file: str, before: int, offset: int) -> Iterator[str]:
+    """The lines of a block, decoded at once where nothing is wrong with it, else one by one up to the fault.
+
+    `before`: lines before it; `offset`: bytes before it.
+    """
+    if before and b"\0" not in block:
+        try:
+            yield from block.decode("utf-8").replace("\r\n", "\n").removesuffix("\r").split("\n")
+            return
+        except UnicodeDecodeError:
+            pass
+    for number, part in enumerate(block.split(b"\n"), before + 1):
+        yield decoded(part, file, number, offset)
+        offset += len(part) + 1
 
 
 def decoded(line: bytes, file: str, number: int, offset: int) -> str:
@@ -66,7 +82,7 @@ def decoded(line: bytes, file: str, number: int, offset: int) -> str:
     if "\0" in text:
         raise TraceError(file, "byte 0x00", "this is not text; accepted: CSV, JSON or JSON lines, also gzipped",
                          line=number, offset=offset + line.index(b"\0"))
-    return text.rstrip("\r\n")
+    return text.removesuffix("\r")
 
 
 def packed(source: Source, file: str) -> Iterator[bytes]:
