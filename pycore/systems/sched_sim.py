@@ -1,13 +1,37 @@
 """sched-sim: the scheduler that serves, under a simulated clock. The question, the answer, and how the core composes it."""
 
-from dataclasses import dataclass
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
+from pycore.errors import UnknownName
 from pycore.knobs import knob
+from pycore.ledger import Term, terms_in
+from pycore.nouns import Deployment
+from pycore.serving.limits import Limits
+from pycore.simulation.generate import Generated, generate
+from pycore.simulation.goodput import Slo
+from pycore.simulation.metrics import Metrics, measure
+from pycore.simulation.records import Result
+from pycore.simulation.run import Setup
+from pycore.simulation.run import steps as simulate
+from pycore.simulation.scene import Scene, engine, scene
+from pycore.simulation.selfcheck import Check, selfcheck
+from pycore.simulation.traces.reader import read_trace
+from pycore.simulation.workload import parse
+from pycore.systems import infersize
 
 SCHEDULERS = ("fcfs", "decode-first", "sjf", "chunked", "cache-aware", "slo-aware", "priority", "disaggregated")
 COSTS = ("auto", "roofline", "tables", "custom")
 ENGINES = ("vllm", "vllm-0.20", "sglang")
 ROUTERS = ("round-robin", "least-loaded", "prefix-affinity")
+
+LABELS = {"fcfs": "FCFS, prefill first", "decode-first": "FCFS, decode first", "sjf": "Shortest job first",
+          "chunked": "Chunked prefill", "cache-aware": "Cache-aware", "slo-aware": "SLO-aware", "priority": "Priority",
+          "disaggregated": "Prefill and decode apart"}
+PRESET_NAMES = {"stall": "long-prompt-stall"}
+CONTEXT = 8192  # what the pool's size hardly depends on
 
 WORKLOAD, SCHEDULING, MACHINE, TARGETS, MORE = "Workload", "Scheduling", "Machine", "Targets", "Sweeps and intervals"
 
@@ -71,3 +95,117 @@ class Query:
                       help="Repeat the run over arrival rates (the knee) or chunk budgets (TTFT against TPOT).")
     draws: int = knob(0, "Draws", low=0, high=200, group=MORE, zero="none",
                       help="Runs with step times drawn from their uncertainty: the spread explodes near saturation.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a long answer is."""
+
+    stage: str
+    fraction: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One policy on the trace. `checks`: the laws that the run was held against."""
+
+    policy: str
+    label: str
+    result: Result
+    metrics: Metrics
+    checks: tuple[Check, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Everything that follows from a Query; `runs` in the order of the policies, the question's own first."""
+
+    query: Query
+    scene: Scene
+    workload_text: str
+    runs: tuple[Run, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """The scene's terms, then each run's."""
+        return (self.scene.blocks, *(term for run in self.runs for term in terms_in(run.metrics)))
+
+
+def policies(query: Query) -> tuple[str, ...]:
+    """The policies to run, each once, the question's own first. Raises InputError."""
+    names = [query.scheduler] + [name.strip().lower().replace("_", "-") for name in query.against.split(",") if name.strip()]
+    for name in names:
+        if name not in SCHEDULERS:
+            raise UnknownName("against", name, "accepted: " + ", ".join(SCHEDULERS), near(name))
+    return tuple(dict.fromkeys(names))
+
+
+def near(name: str) -> tuple[str, ...]:
+    """Policies that are spelt alike."""
+    return tuple(difflib.get_close_matches(name, SCHEDULERS, 3, 0.5))
+
+
+def machine(query: Query) -> Deployment:
+    """The deployment of one replica. Raises InvalidQuery."""
+    return infersize.resolve(infersize.Query(
+        model=query.model, quant=query.quant, gpu=query.hardware, count=query.count, tp=query.tp, engine=query.engine,
+        sequences=query.max_sequences, max_batched_tokens=query.max_batched_tokens, context=CONTEXT, prompt=1024, output=256))
+
+
+def requests(query: Query) -> Generated:
+    """The workload's requests, or those of the trace. Raises InputError."""
+    if query.trace.strip():
+        trace = read_trace(query.trace, name="trace", limit=query.limit)
+        return generate(parse("replay trace=trace"), block_size=query.block_size, traces={"trace": trace})
+    workload = parse(f"{PRESET_NAMES.get(query.workload, query.workload)} seed={query.seed}")
+    if query.limit:
+        workload = replace(workload, requests=min(query.limit, workload.requests or query.limit))
+    return generate(workload, block_size=query.block_size)
+
+
+def limits(query: Query, deployment: Deployment) -> Limits:
+    """What one step may hold."""
+    return Limits(max_sequences=query.max_sequences, max_batched_tokens=query.max_batched_tokens,
+                  max_model_length=deployment.model.max_context, chunk_budget=query.chunk_budget)
+
+
+def steps(query: Query) -> Iterator[Progress | Answer]:
+    """Progress while policies run one after the other, then the Answer.
+
+    Raises InvalidQuery, InputError, NotKnown; Stuck where a policy neither advances nor refuses.
+    """
+    names, deployment = policies(query), machine(query)
+    found = scene(deployment, cost=query.cost, custom=query.custom_cost, overhead_us=query.overhead_us,
+                  kv_blocks=query.kv_blocks, block_size=query.block_size, max_sequences=query.max_sequences,
+                  link_gb_s=query.link_gb_s)
+    generated = requests(query)
+    runs = []
+    for index, name in enumerate(names):
+        for item in one_run(query, found, generated, name):
+            if isinstance(item, Run):
+                runs.append(item)
+            else:
+                share = item.left / max(1, len(generated.requests))
+                yield Progress(stage=f"{name}: {item.left:,} of {len(generated.requests):,} requests",
+                               fraction=(index + min(1.0, share)) / len(names))
+    yield Answer(query=query, scene=found, workload_text=generated.workload.text, runs=tuple(runs), notes=generated.notes)
+
+
+def one_run(query: Query, found: Scene, generated: Generated, name: str) -> Iterator[Any]:
+    """Progress of one policy's run, then its Run."""
+    one = engine(found, name, limits=limits(query, found.deployment), prefix_caching=query.prefix_cache,
+                 preemption=query.preemption, block_size=query.block_size)
+    setup = Setup(engines=(one,) * query.replicas, seed=query.seed)
+    for item in simulate(setup, generated.traffic()):
+        if not isinstance(item, Result):
+            yield item
+    slo = Slo(ttft_s=query.slo_ttft_ms / 1000 or None, tpot_s=query.slo_tpot_ms / 1000 or None)
+    metrics = measure(item, slo, tdp_w=found.deployment.accelerator.tdp_w)
+    yield Run(policy=name, label=LABELS[name], result=item, metrics=metrics, checks=selfcheck(item))
+
+
+def answer(query: Query) -> Answer:
+    """The whole answer."""
+    *_, last = steps(query)
+    return last
