@@ -1,33 +1,20 @@
 """The traces that come along: cuts of public logs in `data/llm-serving-traces/`, by name, read like any other file."""
 
-import csv
 import functools
-import os
 from dataclasses import replace
 
-import pycore
 from pycore.errors import UnknownName
+from pycore.facts import table
 from pycore.simulation.traces.reader import read_trace
 from pycore.simulation.traces.trace import Trace
 
-FOLDER = "llm-serving-traces"
-
-
-def text(name: str) -> str:
-    """A file of the dataset: inside the package in a wheel or an archive, beside it in a checkout. Raises OSError."""
-    loader, folder = pycore.__spec__.loader, os.path.dirname(pycore.__file__)
-    for root in (folder, os.path.dirname(folder)):
-        try:
-            return loader.get_data(os.path.join(root, "data", FOLDER, name)).decode("utf-8")
-        except OSError:
-            continue
-    raise OSError(f"the dataset's file {name} is neither in nor beside the package")
+DATASET = "llm-serving-traces"
 
 
 @functools.cache
 def sources() -> tuple[dict[str, str], ...]:
-    """One row a sample: its name, what it is a cut of, licence, commit."""
-    return tuple(csv.DictReader(text("sources.csv").splitlines()))
+    """One row a sample: its name, what it is a cut of, commit, licence, statistics of the whole."""
+    return tuple(table("sources", DATASET))
 
 
 def names() -> tuple[str, ...]:
@@ -36,13 +23,12 @@ def names() -> tuple[str, ...]:
 
 
 @functools.cache
-def lines_by_trace() -> dict[str, list[str]]:
-    """Lines of requests.csv by the name in their first cell, the header under ''."""
-    header, *rows = text("requests.csv").splitlines()
-    found: dict[str, list[str]] = {"": [header]}
-    for row in rows:
-        found.setdefault(row.partition(",")[0], []).append(row)
-    return found
+def requests_csv() -> dict[str, str]:
+    """The requests of each sample as a file of its own (layout "plain")."""
+    lines: dict[str, list[str]] = {}
+    for row in table("requests", DATASET):
+        lines.setdefault(row["trace"], [",".join(row)]).append(",".join(row.values()))  # no cell there holds a comma
+    return {name: "\n".join(found) + "\n" for name, found in lines.items()}
 
 
 @functools.lru_cache(maxsize=16)
@@ -51,9 +37,7 @@ def sample(name: str, seed: int = 0) -> Trace:
     row = next((row for row in sources() if row["trace"] == name), None)
     if row is None:
         raise UnknownName("trace", name, "accepted: " + ", ".join(names()))
-    grouped = lines_by_trace()
-    trace = read_trace("\n".join(grouped[""] + grouped[name]) + "\n", name=name, seed=seed,
-                       buckets="seeded" if row["buckets_s"] else "off")
+    trace = read_trace(requests_csv()[name], name=name, seed=seed, buckets="seeded" if row["buckets_s"] else "off")
     last = int(row["first"]) + len(trace) - 1
     found = (f"{row['title']}, rows {int(row['first']):,} to {last:,} of {int(row['rows_of_source']):,} "
              f"({row['repository']} {row['file']}, {row['licence']})")
