@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuietRun:
-    """What a stretch did: blocks used, and free ones with cached content, after each of its steps was scheduled, and the
-    events of its last step."""
+    """What a stretch did: blocks used, free ones with cached content and blocks evicted, as each of its steps was
+    scheduled, and the events of its last step."""
 
     blocks_used: tuple[int, ...]
     blocks_cached: tuple[int, ...]
+    evicted: tuple[int, ...]
     events: tuple[Event, ...]
 
 
@@ -59,6 +60,7 @@ def advance(scheduler: "Scheduler", ends_ns: tuple[int, ...]) -> QuietRun:
     if len(ends_ns) > quiet_steps(scheduler):
         raise ValueError(f"{len(ends_ns)} steps are not quiet: {quiet_steps(scheduler)} are")
     decodes, pool, used, cached = scheduler.decodes, scheduler.pool, [], []
+    evicted = []
     finishing = ()
     for _ in ends_ns:
         border = decodes.at_border()
@@ -66,10 +68,10 @@ def advance(scheduler: "Scheduler", ends_ns: tuple[int, ...]) -> QuietRun:
             scheduler.memory.grow(border)
         used.append(pool.used)
         cached.append(pool.cached)
+        evicted.append(len(pool.take_evicted()))
         finishing = decodes.advance()
     scheduler.steps += len(ends_ns)
     decodes.done_tick = decodes.tick
     decodes.tick_ends_ns.extend(ends_ns)
-    pool.take_evicted()
     events = tuple(scheduler.end(slot.sequence, "finished", ends_ns[-1], "length") for slot in finishing)
-    return QuietRun(blocks_used=tuple(used), blocks_cached=tuple(cached), events=events)
+    return QuietRun(blocks_used=tuple(used), blocks_cached=tuple(cached), evicted=tuple(evicted), events=events)
