@@ -7,6 +7,8 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 COLOURS = ["var(--c1)", "var(--c6)", "var(--c3)", "var(--c4)", "var(--c2)", "var(--c7)"]
 DASHES = [[1, 0], [5, 3], [2, 2], [8, 3, 2, 3], [10, 3], [1, 3]]
 HEIGHT = 230
+ROUND = [digit * 10**power for power in range(-3, 7) for digit in (1, 2, 5)]
+"""Where a logarithmic axis is labelled."""
 
 
 def charts(page: Any) -> dict[str, dict]:
@@ -54,7 +56,7 @@ def axis(field: str, title: str, *, log: bool = False, form: str = ",~g") -> dic
     """A quantitative axis."""
     scale = {"type": "log", "nice": False} if log else {"nice": False, "zero": False}
     return {"field": field, "type": "quantitative", "title": title, "scale": scale,
-            "axis": {"format": form, "tickCount": 5, "gridOpacity": 0.7, "labelOverlap": True}}
+            "axis": {"format": form, "gridOpacity": 0.7, "labelOverlap": True} | ({"values": ROUND} if log else {"tickCount": 5})}
 
 
 def policy(policies: tuple[str, ...], channel: str) -> dict:

@@ -40,7 +40,7 @@ function rows(flat, width, as) {
   }
   return out;
 }
-const seconds = (time) => (time >= 1e6 ? `${+(time / 1e6).toPrecision(4)} s` : time >= 1e3 ? `${+(time / 1e3).toPrecision(3)} ms` : `${time} µs`);
+const seconds = (time) => (!time ? "0 s" : time >= 1e6 ? `${+(time / 1e6).toPrecision(4)} s` : time >= 1e3 ? `${+(time / 1e3).toPrecision(3)} ms` : `${time} µs`);
 const nice = (span, most) => { for (let ten = 1; ; ten *= 10) for (const digit of [1, 2, 5]) if (span / (digit * ten) <= most) return digit * ten; };
 // Index of the last bin that begins at or before a time.
 function bin(strip, time) {
@@ -250,6 +250,7 @@ class Player {
         if (right < 0 || left > width || (right <= covered && kind === 1)) continue;
         covered = right;
         this.mark(pen, kind, left, Math.max(right - left - (right - left > 6 && kind < 2 ? 1 : 0), 0.75), index * high, high);
+        if (kind === 1 && run.strips.length === 1) this.tokens(pen, run.strips[0], start, start + length, index * high, high, x, width);
       }
     });
     if (run.band && x(run.band[1]) > 0 && x(run.band[0]) < width) {
@@ -258,6 +259,16 @@ class Player {
       const room = pen.measureText(text).width, at = right + room < width ? right : Math.max(x(run.band[0]) - room - 6, 4);
       pen.strokeText(text, at, 3);
       pen.fillText(text, at, 3);
+    }
+  }
+
+  // Where one step is one token and wide enough, the tokens of a decode are told apart.
+  tokens(pen, strip, start, end, y, high, x, width) {
+    if (strip.group > 1) return;
+    pen.fillStyle = this.paint["--bg"];
+    for (let at = Math.max(bin(strip, Math.max(start, this.from)), 0); at < strip.bins.length && strip.bins[at][0] < Math.min(end, this.to); at += 1) {
+      const [from, length] = strip.bins[at];
+      if (from > start && x(from + length) - x(from) > 5 && x(from) < width) pen.fillRect(x(from) - 1, y, 1, high);
     }
   }
 

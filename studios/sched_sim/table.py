@@ -1,5 +1,6 @@
 """The percentile table: every policy's figures side by side, the better one marked, no figure where samples are too few."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ class Cell:
     """One figure of one policy."""
 
     number: Number | None = help_field("the figure, or None where there is none")
+    span: str = help_field("its interval: '12 ms to 15 ms', 'at least 12 ms', or ''")
     best: bool = help_field("no other policy is better")
     why_not: str = help_field("'n too small (24; needs 100)', or ''")
 
@@ -56,10 +58,10 @@ class Table:
     intervals: str = help_field("why intervals are missing where they are, or ''")
 
 
-def table(answer: Any, ledger: Ledger) -> Table:
-    """The table of an answer."""
+def table(answer: Any, ledger: Ledger, longest: Sequence[Term | None]) -> Table:
+    """The table of an answer. `longest`: the longest token gap of each run."""
     runs = answer.runs
-    blocks = tuple(time_block(name, title, how, runs, ledger) for name, title, how in TIMES
+    blocks = tuple(time_block(name, title, how, runs, ledger, longest if name == "itl" else ()) for name, title, how in TIMES
                    if any(run.metrics.latencies[name].n for run in runs))
     refused = dict.fromkeys(run.metrics.latencies[name].refused for name, *_ in TIMES for run in runs)
     reasons = [reason for reason in refused if reason]
@@ -68,11 +70,12 @@ def table(answer: Any, ledger: Ledger) -> Table:
                  intervals=f"Where a figure has no interval: {reasons[0]}." if reasons else "")
 
 
-def time_block(name: str, title: str, how: str, runs: Sequence[Any], ledger: Ledger) -> Block:
-    """Mean and percentiles of one time; the least is the best."""
+def time_block(name: str, title: str, how: str, runs: Sequence[Any], ledger: Ledger, longest: Sequence[Term | None]) -> Block:
+    """Mean, percentiles and, where it is given, the longest of one time; the least is the best."""
     described = [run.metrics.latencies[name] for run in runs]
     lines = [line("mean", [one.mean for one in described], ledger, seconds)]
     lines += [line(f"p{percent}", [one.percentiles[percent] for one in described], ledger, seconds) for percent in PERCENTS]
+    lines += [line("longest", longest, ledger, seconds)] if longest else []
     return Block(title=title, how=how, lines=tuple(lines))
 
 
@@ -87,8 +90,11 @@ def cell(figure: Term | TooFew | None, ledger: Ledger, write: Callable[[float], 
          sign: int) -> Cell:
     """One figure of one policy."""
     if not isinstance(figure, Term):
-        return Cell(number=None, best=False, why_not="not known" if figure is None else figure.text)
-    return Cell(number=ledger.number(figure, write), best=best is not None and sign * figure.value <= best, why_not="")
+        return Cell(number=None, span="", best=False, why_not="not known" if figure is None else figure.text)
+    number = ledger.number(figure, write)
+    endless = figure.high is not None and math.isinf(figure.high)
+    return Cell(number=number, span=f"at least {write(figure.low)}" if endless else number.range_text, why_not="",
+                best=best is not None and sign * figure.value <= best)
 
 
 def least(values: Sequence[float | None]) -> float | None:

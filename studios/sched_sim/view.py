@@ -1,10 +1,11 @@
 """sched-sim on a page: its answer as a `Page`, whose fields are the context of `panel.html.j2`."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pycore import catalog
+from pycore.knobs import to_url
 from pycore.simulation.silences import longest, longest_term
 from pycore.systems import sched_sim
 from pycore.units import seconds
@@ -15,7 +16,7 @@ from studios.sched_sim.gantt import Gantt, gantt
 from studios.sched_sim.lines import Lines, lines
 from studios.sched_sim.outlook import Draws, Replay, Sweep, draws_view, replay_view, sweep_view
 from studios.sched_sim.table import Table, table
-from studios.sched_sim.waits import Wait, waits
+from studios.sched_sim.waits import Loss, Wait, losses, waits
 
 TITLE = "sched-sim"
 SENTENCE = "Which scheduler, at which load, and why did this request wait"
@@ -34,10 +35,21 @@ charts, downloads = drawings.charts, files.downloads
 class Check:
     """One law that a run verified about itself."""
 
-    policy: str = help_field("which run")
-    name: str = help_field("the law")
+    name: str = help_field("the law's name")
+    law: str = help_field("what is equal to what")
     holds: bool = help_field("whether it holds")
-    detail: str = help_field("both sides of it in figures")
+    left: str = help_field("one side of it")
+    right: str = help_field("the other side, counted elsewhere")
+    fault: str = help_field("where it does not hold, or ''")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Laws:
+    """What one run verified about itself."""
+
+    policy: str = help_field("which run")
+    checks: tuple[Check, ...] = help_field("the laws")
+    held: int = help_field("how many hold")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,17 +59,18 @@ class Page:
     answer: Any = help_field("the Answer itself")
     verdict: Sentence = help_field("the comparison in one line: texts and Numbers")
     better: bool = help_field("whether the policy under test is the better one, or stands alone")
-    lead: str = help_field("what was run")
+    lead: Sentence = help_field("what was run, and on what")
     notes: tuple[str, ...] = help_field("what the runs remark")
     gantt: Gantt = help_field("the drawing of every policy on one time axis")
     table: Table = help_field("percentiles and rates side by side")
     waits: tuple[Wait, ...] = help_field("the requests that stood still longest, explained")
+    losses: tuple[Loss, ...] = help_field("where all requests together lose time, by policy")
     lines: Lines = help_field("what the charts over time draw")
     sweep: Sweep | None = help_field("the sweep, or None")
     sweep_links: tuple[tuple[str, str], ...] = help_field("(text, link) that ask for a sweep or for draws")
     draws: Draws | None = help_field("the spread over draws, or None")
     replay: Replay | None = help_field("the validated replay, or None")
-    checks: tuple[Check, ...] = help_field("what every run verified about itself")
+    checks: tuple[Laws, ...] = help_field("what every run verified about itself")
     ledger: tuple[Group, ...] = help_field("every number on the page, explained")
 
 
@@ -75,14 +88,23 @@ def page(answer: Any) -> Page:
     better, verdict = sentence(answer.runs, silences, ledger)
     picture = gantt(answer, ledger, silences)
     ledger.section("Times and rates")
-    figures = table(answer, ledger)
+    opening = lead(answer, ledger)
+    figures = table(answer, ledger, [None if one is None else one[0] for one in silences])
+    ledger.section("Waiting")
+    lost, waited = losses(answer, ledger), waits(answer, ledger)
     ledger.section("Sweeps and intervals")
     return Page(
-        answer=answer, verdict=verdict, better=better, lead=lead(answer), notes=tuple(map(plain, answer.notes)),
-        gantt=picture, table=figures, waits=waits(answer), lines=lines(answer), sweep=sweep_view(answer, ledger),
+        answer=answer, verdict=verdict, better=better, lead=opening, notes=tuple(map(plain, answer.notes)),
+        gantt=picture, table=figures, waits=waited, losses=lost, lines=lines(answer), sweep=sweep_view(answer, ledger),
         sweep_links=sweep_links(answer.query), draws=draws_view(answer, ledger), replay=replay_view(ledger),
-        checks=tuple(Check(policy=run.label, name=one.name, holds=one.holds, detail=plain(one.detail))
-                     for run in answer.runs for one in run.checks), ledger=ledger.groups())
+        checks=tuple(map(checked, answer.runs)), ledger=ledger.groups())
+
+
+def checked(run: Any) -> Laws:
+    """A run's own laws, both sides in figures."""
+    found = tuple(Check(name=one.name, law=one.law, holds=one.holds, left=f"{one.left:,}", right=f"{one.right:,}",
+                        fault=plain(one.fault)) for one in run.checks)
+    return Laws(policy=run.label, checks=found, held=sum(one.holds for one in found))
 
 
 def silence(result: Any) -> tuple | None:
@@ -108,20 +130,22 @@ def sentence(runs: Any, silences: list, ledger: Ledger) -> tuple[bool, Sentence]
                   ledger.number(other, seconds), " to ", mine)
 
 
-def lead(answer: Any) -> str:
-    """What was run."""
+def lead(answer: Any, ledger: Ledger) -> Sentence:
+    """What was run, and on what."""
+    query, scene = answer.query, answer.scene
     count = len(answer.runs[0].result.requests)
-    others = ", ".join(run.label for run in answer.runs[1:])
-    return (f"{plain(answer.workload_text)} {count:,} requests, simulated"
-            f"{f' under {answer.runs[0].label} and under {others}' if others else ''} on the same trace, by the scheduler "
-            f"that serves.")
+    machine = f"{query.count} × {scene.deployment.accelerator.name}" + (f", {query.replicas} replicas" if query.replicas > 1 else "")
+    return (f"{count:,} requests ({plain(answer.workload_text, 200)}) to {plain(scene.deployment.model.name, 80)} on {machine}: a KV pool of ",
+            ledger.number(scene.blocks, blocks), f" and step times from {plain(scene.cost_name, 120)}. "
+            "The same trace under each policy, by the scheduler that serves; the clock is simulated.")
+
+
+def blocks(count: float) -> str:
+    return f"{int(count):,} blocks"
 
 
 def sweep_links(query: Any) -> tuple[tuple[str, str], ...]:
     """Questions that take longer, as links."""
-    from pycore.knobs import to_url
-    from dataclasses import replace
-
     asked = [(text, replace(query, **changes)) for text, changes in (
         ("Sweep the arrival rate", {"sweep": "rate"}), ("Sweep the chunk budget", {"sweep": "chunk"}),
         ("Draw the step times 20 times", {"draws": 20})) if any(

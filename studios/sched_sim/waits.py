@@ -1,28 +1,16 @@
-"""Why did request 17 wait? The idle time of the requests that stood still longest, by reason, and what would have helped."""
+"""Why did request 17 wait? The requests that stood still longest, every idle stretch attributed, and what removes it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from pycore.simulation.records import Gap, RequestRecord
+from pycore.knobs import to_url
+from pycore.simulation import why
 from pycore.units import seconds
-from studios.explain import help_field, plain
-from studios.marks import percent, share_text
+from studios.explain import Ledger, Number, help_field, plain
+from studios.marks import percent
 
-MOST = 8
-MEANING = {
-    "step under way": "it arrived while a step ran; batches form at step borders",
-    "token budget": "the tokens of each step were spent on others",
-    "no blocks": "the KV pool had no blocks for it",
-    "batch full": "every seat of the batch was taken",
-    "behind prefill": "another request's prompt took the whole step",
-    "KV in flight": "its KV was on the link between the pools",
-    "policy": "the policy chose others",
-    "preempted": "it lost its blocks and had to start again",
-    "swapped out": "its blocks lay in host memory",
-    "host": "no step ran",
-    "output in flight": "its last token was computed but not yet out",
-}
+MOST, CAUSES = 8, 5
 HELPS = 0.5
 """Another policy removed a wait where it left less than this share of it."""
 
@@ -31,12 +19,14 @@ HELPS = 0.5
 class Cause:
     """Idle time of one request for one reason."""
 
-    reason: str = help_field("'behind prefill of long'")
-    meaning: str = help_field("the reason in a sentence")
-    time: str = help_field("how long in all")
+    reason: str = help_field("'behind prefill of request r3'")
+    phase: str = help_field("'before its first token' or 'between its tokens'")
+    time: Number = help_field("how long in all")
     width: str = help_field("its share of the longest row, a percentage")
-    count: str = help_field("'3 times, longest 0.9 s'")
-    when: str = help_field("from when to when")
+    when: str = help_field("'once, 907 ms to 1.86 s'")
+    rule: str = help_field("what removes such a wait, in words")
+    href: str = help_field("the question that asks for it, or ''")
+    really: str = help_field("what the same request saw under the best other policy of the page, or ''")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,69 +36,83 @@ class Wait:
     id: str = help_field("the request")
     policy: str = help_field("under which policy")
     size: str = help_field("its prompt and answer in tokens")
-    time: str = help_field("idle time in all")
-    share: str = help_field("of its time in the system")
+    idle: Number = help_field("idle time in all")
+    stay: Number = help_field("time in the system")
+    beside: Number | None = help_field("of its work: time in decode steps that carried prompts of others; None where none")
     causes: tuple[Cause, ...] = help_field("longest first")
-    helped: str = help_field("which policy on this page would have removed the wait, in a sentence")
+    more: str = help_field("'and 3 more', or ''")
 
 
-def waits(answer: Any) -> tuple[Wait, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """One reason over all requests, under every policy."""
+
+    reason: str = help_field("why")
+    phase: str = help_field("before or after the first token")
+    cells: tuple[Number | None, ...] = help_field("idle time by policy; None where there was none")
+
+
+def losses(answer: Any, ledger: Ledger) -> tuple[Loss, ...]:
+    """Where the runs lose time: reasons by the most they cost under any policy."""
+    found: dict[tuple[str, str], dict[int, Any]] = {}
+    for number, run in enumerate(answer.runs):
+        for total in why.totals(run.result):
+            found.setdefault((total.reason, total.phase), {})[number] = total.seconds
+    ranked = sorted(found.items(), key=lambda item: (-max(one.value for one in item[1].values()), item[0]))
+    return tuple(Loss(reason=reason, phase=phase, cells=tuple(
+        ledger.number(cells[number], seconds) if number in cells else None for number in range(len(answer.runs))))
+        for (reason, phase), cells in ranked[:8])
+
+
+def waits(answer: Any, ledger: Ledger) -> tuple[Wait, ...]:
     """The requests that stood still longest under any policy, each once, under the policy where it was worst."""
-    worst: dict[str, tuple[int, int, RequestRecord]] = {}
+    worst: dict[str, tuple[int, int]] = {}
     for number, run in enumerate(answer.runs):
         for one in run.result.requests:
-            idle = idle_ns(one)
-            if idle and idle > worst.get(one.id, (0,))[0]:
-                worst[one.id] = (idle, number, one)
-    ranked = sorted(worst.values(), key=lambda item: (-item[0], item[2].arrival_ns, item[2].id))[:MOST]
-    wanted = {one.id for *_, one in ranked}
-    others = [{one.id: one for one in run.result.requests if one.id in wanted} for run in answer.runs]
-    return tuple(wait(idle, number, one, answer.runs, others) for idle, number, one in ranked)
+            idle = sum(gap.length_ns for gap in one.gaps)
+            if idle > worst.get(one.id, (0,))[0]:
+                worst[one.id] = (idle, number)
+    ranked = sorted(worst, key=lambda name: (-worst[name][0], name))[:MOST]
+    return tuple(wait(name, answer.runs[worst[name][1]], answer, ledger) for name in ranked)
 
 
-def idle_ns(record: RequestRecord) -> int:
-    return sum(gap.length_ns for gap in record.gaps)
+def wait(name: str, run: Any, answer: Any, ledger: Ledger) -> Wait:
+    """One request under one policy."""
+    found = why.why(run.result, name)
+    most = max((one.seconds.value for one in found.causes), default=1.0)
+    rest = len(found.causes) - CAUSES
+    return Wait(
+        id=plain(name, 40), policy=run.label, idle=ledger.number(found.idle, seconds), stay=ledger.number(found.stay, seconds),
+        size=f"{found.request.prompt_tokens:,} prompt and {found.request.output_tokens:,} answer tokens",
+        beside=ledger.number(found.beside_prompts, seconds) if found.beside_prompts.value else None,
+        more=f"and {rest} shorter {'one' if rest == 1 else 'ones'}" if rest > 0 else "",
+        causes=tuple(cause(one, most, name, run, answer, ledger) for one in found.causes[:CAUSES]))
 
 
-def wait(idle: int, number: int, record: RequestRecord, runs: Sequence[Any], others: Sequence[dict]) -> Wait:
-    """One request."""
-    whole = max(record.e2e_ns or idle, 1)
-    return Wait(id=plain(record.id, 40), policy=runs[number].label, time=seconds(idle / 1e9),
-                share=share_text(idle, whole), causes=causes(record.gaps),
-                size=f"{record.prompt_tokens:,} prompt and {record.output_tokens:,} answer tokens",
-                helped=helped(record, number, runs, others))
-
-
-def causes(gaps: Sequence[Gap]) -> tuple[Cause, ...]:
-    """Gaps by reason and by whom they stood behind."""
-    found: dict[tuple[str, str | None], list[Gap]] = {}
-    for gap in gaps:
-        found.setdefault((gap.reason, gap.behind), []).append(gap)
-    ranked = sorted(found.items(), key=lambda item: -sum(gap.length_ns for gap in item[1]))
-    most = max((sum(gap.length_ns for gap in group) for group in found.values()), default=1)
-    return tuple(cause(*key, group, most) for key, group in ranked[:5])
-
-
-def cause(reason: str, behind: str | None, group: Sequence[Gap], most: int) -> Cause:
-    """One reason."""
-    time = sum(gap.length_ns for gap in group)
-    longest = max(gap.length_ns for gap in group)
-    link = " of request " if reason == "behind prefill" else ", behind request "
+def cause(one: Any, most: float, name: str, run: Any, answer: Any, ledger: Ledger) -> Cause:
+    """One reason of one request."""
+    link = " of request " if one.reason == "behind prefill" else ", behind request "
+    count = "once" if len(one.gaps) == 1 else f"{len(one.gaps):,} times"
     return Cause(
-        reason=reason + (f"{link}{plain(behind, 40)}" if behind else ""), meaning=MEANING.get(reason, reason),
-        time=seconds(time / 1e9), width=percent(time, most),
-        count="once" if len(group) == 1 else f"{len(group):,} times, longest {seconds(longest / 1e9)}",
-        when=f"{seconds(group[0].start_ns / 1e9)} to {seconds(group[-1].end_ns / 1e9)}")
+        reason=one.reason + (f"{link}{plain(one.behind, 40)}" if one.behind else ""), phase=one.phase,
+        time=ledger.number(one.seconds, seconds), width=percent(one.seconds.value, most),
+        when=f"{count}, {seconds(one.gaps[0].start_ns / 1e9)} to {seconds(one.gaps[-1].end_ns / 1e9)}",
+        rule=one.remedy.rule, href=asked(answer.query, one.remedy), really=really(one, name, run, answer.runs))
 
 
-def helped(record: RequestRecord, number: int, runs: Sequence[Any], others: Sequence[dict]) -> str:
-    """What the same request stood still under the other policies of the page: they ran the same trace."""
-    idle = idle_ns(record)
-    rest = [(idle_ns(others[index][record.id]), run.label) for index, run in enumerate(runs)
-            if index != number and record.id in others[index] and others[index][record.id].finished]
-    if not rest:
+def asked(query: Any, remedy: Any) -> str:
+    """The question that a remedy asks for; '' where it names no value."""
+    if not remedy.field or not remedy.value or len(query.trace) > 2000:
         return ""
-    best, label = min(rest, key=lambda item: item[0])
-    if best < HELPS * idle:
-        return f"{label} removes most of it: the same request stands still for {seconds(best / 1e9)} there."
-    return f"No policy on this page removes it: at best {seconds(best / 1e9)} remain, under {label}."
+    return f"?{to_url(replace(query, **{remedy.field: remedy.value}))}"
+
+
+def really(one: Any, name: str, run: Any, runs: Sequence[Any]) -> str:
+    """What the same request lost for the same reason under the best other policy of the page: they ran the same trace."""
+    others = [(other.label, other.result) for other in runs if other is not run]
+    if not others:
+        return ""
+    label, least = why.under(others, name, one)[0]
+    if least.value >= HELPS * one.seconds.value:
+        return ""
+    return f"gone under {label}" if not least.value else f"{seconds(least.value)} under {label}"
