@@ -43,7 +43,7 @@ def describe(values: Sequence[float], percents: Sequence[float] = PERCENTS, *, h
     if not values:
         none = {percent: percentile((), percent) for percent in percents}
         return Description(n=0, mean=TooFew(n=0, needed=1), percentiles=none,
-                           stationarity=Stationarity("no samples", 0.0, 0.0))
+                           stationarity=Stationarity("no samples", 0.0, 0.0, False))
     settled = values[int(len(values) * head):len(values) - int(len(values) * tail)]
     verdict = stationarity(settled)
     ordered, settled_ordered = sorted(values), sorted(settled)

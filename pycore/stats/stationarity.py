@@ -24,12 +24,18 @@ class Stationarity(NamedTuple):
     refused: str
     trend: float  # Kendall's S over its standard deviation; 0 without trend
     correlation: float  # of neighbouring batch means
+    judged: bool = True  # False: too few samples to tell
+
+    @property
+    def grows(self) -> bool:
+        """Whether the samples rise through the run beyond chance: a queue that is asked for more than it serves."""
+        return self.trend > normal_quantile(1.0 - FALSE_ALARM / 2.0)
 
 
 def stationarity(values: Sequence[float]) -> Stationarity:
     """Judges samples in order of time, warm-up left out. Below `batches.SMALLEST` samples it refuses."""
     if len(values) < SMALLEST:
-        return Stationarity(f"{len(values)} samples after the warm-up; a check needs {SMALLEST}", 0.0, 0.0)
+        return Stationarity(f"{len(values)} samples after the warm-up; a check needs {SMALLEST}", 0.0, 0.0, False)
     return judge(cut(values))
 
 

@@ -23,7 +23,7 @@ def describe_weighted(pairs: Sequence[Pair], percents: Sequence[float] = PERCENT
     """`stats.describe` for (value, count) pairs in order of time; n is the sum of the counts, counts are positive."""
     total = sum(count for _, count in pairs)
     if not total:
-        return Description(n=0, mean=TooFew(n=0, needed=1), stationarity=Stationarity("no samples", 0.0, 0.0),
+        return Description(n=0, mean=TooFew(n=0, needed=1), stationarity=Stationarity("no samples", 0.0, 0.0, False),
                            percentiles={percent: weighted_percentile((), percent) for percent in percents})
     settled = pairs[int(len(pairs) * head):len(pairs) - int(len(pairs) * tail)]
     verdict = judge_ratio(settled)
@@ -38,7 +38,7 @@ def describe_weighted(pairs: Sequence[Pair], percents: Sequence[float] = PERCENT
 def judge_ratio(pairs: Sequence[Pair]) -> Stationarity:
     """Stationarity of the weighted means of 16 batches of pairs."""
     if len(pairs) < SMALLEST:
-        return Stationarity(f"{len(pairs)} steps after the warm-up; a check needs {SMALLEST}", 0.0, 0.0)
+        return Stationarity(f"{len(pairs)} steps after the warm-up; a check needs {SMALLEST}", 0.0, 0.0, False)
     above, below = cut([value * count for value, count in pairs]), cut([count for _, count in pairs])
     return judge([a / b for a, b in zip(above, below, strict=True)])
 
