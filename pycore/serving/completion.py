@@ -45,7 +45,7 @@ def _complete_part(scheduler: "Scheduler", part: Part, now_ns: int, events: list
     if not part.emits:
         return
     sequence.generated_tokens += 1
-    sequence.emissions.append(now_ns)
+    sequence.emit_at(now_ns)
     if sequence.first_token_ns is None:
         sequence.first_token_ns = now_ns
         events.append(Event(kind="first token", sequence_id=sequence.id, at_ns=now_ns))

@@ -93,8 +93,8 @@ class Memory:
         self.forked.pop(sequence.serial, None)
 
     def swap_out(self, sequence: Sequence) -> Swap | None:
-        """Move its blocks to the host; None when the host has no room."""
-        table = sequence.block_table
+        """Move what it has computed to the host; None when the host has no room. An empty block, got for later, stays."""
+        table = sequence.block_table[:self.pool.blocks_for(sequence.computed_tokens)]
         if self.host is None or len(table) > self.host.free:
             return None
         sequence.host_table = self.host.take(len(table))

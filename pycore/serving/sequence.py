@@ -109,6 +109,12 @@ class Sequence:
             times.extend(ends[self.slot.first_tick:])
         return times
 
+    def emit_at(self, now_ns: int) -> None:
+        """A token came out of a prompt's last chunk; decodes it has left since, still in flight, come after it."""
+        last = self.emissions[-1] if self.emissions else now_ns
+        after = isinstance(last, tuple) and last[0] >= self.decodes.done_tick
+        self.emissions.insert(len(self.emissions) - after, now_ns)
+
     def drop_emissions_in_flight(self) -> None:
         """Forget tokens of steps that have not completed: it has ended before they came out."""
         if self.emissions and isinstance(self.emissions[-1], tuple):

@@ -102,7 +102,8 @@ class Step:
         if border:
             grow_decodes(self, border)
         if members:
-            self.decodes, self.context, self.longest = decodes.snapshot(), decodes.context, decodes.longest
+            self.decodes = decodes.snapshot()
+            self.context, self.longest = self.context + decodes.context, max(self.longest, decodes.longest)
             self.tick, self.room = decodes.tick, self.room - len(members)
             finishing = decodes.advance()
             if finishing:
@@ -184,7 +185,7 @@ class Step:
         self.room -= count
         sequence.advance(count)
         if single:
-            self.context, self.longest = self.context + known, max(self.longest, known)
+            self.context, self.longest = self.context + start + 1, max(self.longest, start + 1)
         else:
             self.prefill_tokens += count
             if self.biggest is None or count > self.biggest.count:
