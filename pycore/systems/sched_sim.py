@@ -150,7 +150,8 @@ def machine(query: Query) -> Deployment:
     """The deployment of one replica. Raises InvalidQuery."""
     return infersize.resolve(infersize.Query(
         model=query.model, quant=query.quant, gpu=query.hardware, count=query.count, tp=query.tp, engine=query.engine,
-        sequences=query.max_sequences, max_batched_tokens=query.max_batched_tokens, context=CONTEXT, prompt=1024, output=256))
+        sequences=query.max_sequences, max_batched_tokens=query.max_batched_tokens, context=CONTEXT, prompt=1024,
+        output=256))
 
 
 def requests(query: Query) -> Generated:
