@@ -162,6 +162,15 @@ def test_commands_are_the_index_of_products():
     assert {product.replace("_", "-") for product in products} <= set(scripts)
 
 
+def test_wheel_and_page_carry_the_same_data():
+    sys.path.insert(0, str(ROOT / "site"))
+    from builder.pack import DATASETS
+
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    carried = config["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert carried == {f"data/{name}": f"pycore/data/{name}" for name in DATASETS}
+
+
 def test_no_registry_address_in_the_repository():
     hosts = ["registry." + "npmjs", "pypi" + ".org", "files." + "pythonhosted", "deb." + "debian"]
     tracked = subprocess.run(["git", "ls-files"], capture_output=True, text=True, cwd=ROOT, check=True).stdout.split("\n")

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
+DATASETS = ("catalog", "serving-profiles", "llm-serving-traces")
+"""What the core reads, as pyproject.toml puts it into the wheel."""
 TEXTS = {".py", ".j2", ".json", ".csv", ".jsonl", ".txt"}
 
 
@@ -28,7 +30,8 @@ def app_zip(root: Path, studios: dict[str, Path]) -> bytes:
 def members(root: Path, studios: dict[str, Path]) -> Iterator[tuple[str, Path]]:
     """(name in the zip, file) of the core, its tables where the wheel has them too, the studios and Jinja2."""
     yield from below(root / "pycore", "pycore", skip=("pycore/cli/",))
-    yield from below(root / "data" / "catalog", "pycore/data/catalog")
+    for dataset in DATASETS:
+        yield from below(root / "data" / dataset, f"pycore/data/{dataset}")
     for path in (root / "studios").glob("*.py"):
         yield f"studios/{path.name}", path
     for name, folder in studios.items():
