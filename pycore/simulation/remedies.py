@@ -29,11 +29,14 @@ def change(field: str, value: str, rule: str) -> Remedy:
 
 def remedy(reason: str, *, policy: str, decoding: bool, request: RequestRecord,
            blocker: RequestRecord | None) -> Remedy:
-    """The rule for a gap of `request` under `policy`; `decoding`: it had its first token already."""
+    """The rule for a gap of `request` under `policy` (named as in the question); `decoding`: its first token was out."""
     if reason == "behind prefill":
         return behind_prompt(policy, decoding, request, blocker)
-    if reason in SHORT:
-        return behind_queue(reason, policy) if reason in ("no blocks", "batch full") else SHORT[reason]
+    if reason == "KV in flight" and policy == "disaggregated":
+        return change("scheduler", "chunked", "its KV was on the link between two pools: on one pool nothing moves; "
+                                              "a faster link shortens it")
+    if reason in CAPACITY:
+        return CAPACITY[reason]
     if reason == "token budget":
         return out_of_tokens(policy, decoding)
     if reason == "step under way":
@@ -43,16 +46,16 @@ def remedy(reason: str, *, policy: str, decoding: bool, request: RequestRecord,
     return change("", "", "time between two steps of its server, of no policy's making")
 
 
-SHORT = {
+CAPACITY = {
     "no blocks": change("kv_blocks", "", "the KV pool had no room: more blocks (a smaller weight format, a larger card)"),
     "batch full": change("max_sequences", "", "every seat was taken: more sequences at a time"),
     "preempted": change("preemption", "swap", "its blocks were taken and its tokens computed again: swapping keeps them, "
                                               "more KV blocks avoid it"),
     "swapped out": change("kv_blocks", "", "its blocks were moved to the host to make room: more KV blocks avoid it"),
-    "KV in flight": change("scheduler", "chunked", "its KV was on the link between two pools: on one pool nothing moves; "
-                                                   "a faster link shortens it"),
+    "KV in flight": change("kv_blocks", "", "its blocks came back from the host: more KV blocks and they stay"),
     "output in flight": change("", "", "its last token was computed and on its way out"),
 }
+"""Room, a seat or the link was short: no order of service makes more of it."""
 
 
 def behind_prompt(policy: str, decoding: bool, request: RequestRecord, blocker: RequestRecord | None) -> Remedy:
@@ -66,11 +69,6 @@ def behind_prompt(policy: str, decoding: bool, request: RequestRecord, blocker: 
     if policy not in ("slo-aware", "priority") and request.deadline_ns is not None:
         return change("scheduler", "slo-aware", "prompts were read in order of arrival: by deadline, the urgent go first")
     return change("replicas", "", "prompts queue for one server and this one's turn was fair: another replica reads it")
-
-
-def behind_queue(reason: str, policy: str) -> Remedy:
-    """Room or a seat was short; no order makes more of either, capacity does."""
-    return SHORT[reason]
 
 
 def out_of_tokens(policy: str, decoding: bool) -> Remedy:

@@ -118,7 +118,7 @@ def cause(policy: str, request: RequestRecord, records: dict[str, RequestRecord]
     seconds = spent(sum(gap.length_ns for gap in gaps)).renamed(f"Idle: {reason}")
     return Cause(reason=reason, behind=behind, phase=when, gaps=tuple(gaps), seconds=seconds,
                  share=share_of(seconds, stay).renamed("Of its time in the system"),
-                 remedy=remedy(reason, policy=policy, decoding=when == BETWEEN, request=request,
+                 remedy=remedy(reason, policy=policy.replace("_", "-"), decoding=when == BETWEEN, request=request,
                                blocker=records.get(behind) if behind else None))
 
 

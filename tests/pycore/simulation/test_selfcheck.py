@@ -5,9 +5,15 @@ from dataclasses import replace
 import pytest
 from metric_runs import MS, by_hand, engine, requests, simulated
 
+from pycore.serving.policies.cache_aware import CacheAware
 from pycore.serving.policies.chunked import Chunked
+from pycore.serving.policies.decode_first import DecodeFirst
 from pycore.serving.policies.fcfs import Fcfs
+from pycore.serving.policies.priority import Priority
+from pycore.serving.policies.sjf import Sjf
+from pycore.serving.policies.slo_aware import SloAware
 from pycore.simulation.arrivals import OpenLoop
+from pycore.simulation.link import Link
 from pycore.simulation.records import Gap, Result, Span
 from pycore.simulation.run import Setup, run
 from pycore.simulation.selfcheck import selfcheck
@@ -34,6 +40,38 @@ def test_all_laws_hold(name):
         assert sum(request.preemptions for request in result.requests) > 0, "the run does what its name says"
     if "refused" in name:
         assert any(request.dropped for request in result.requests)
+
+
+def sharing(count: int, rate: float, seed: int) -> list:
+    """Requests in seven families that share 15 blocks, with deadlines, priorities and a predicted length."""
+    made = []
+    for index, one in enumerate(requests(count, rate, seed)):
+        hashes = [(index % 7 if block < 15 else 100 + index) * 10_000 + block
+                  for block in range((one.prompt_tokens + one.output_tokens) // 16)]
+        made.append(replace(one, prefix_hashes=tuple(hashes), deadline_ns=one.arrival_ns + 60 * MS, priority=index % 3,
+                            predicted_output=one.output_tokens))
+    return made
+
+
+POLICIES = (Fcfs(), Chunked(), DecodeFirst(), Sjf(), Priority(), CacheAware(), SloAware(prefill_ns_per_token=10_000, shed=True))
+
+
+@pytest.mark.parametrize("in_flight", [1, 2])
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+def test_laws_hold_for_every_policy_with_shared_prefixes_and_a_small_pool(policy, in_flight):
+    one = engine(policy, blocks=230, limits={"reserve_known": False, "steps_in_flight": in_flight})
+    result = run(Setup(engines=(one,)), OpenLoop(sharing(300, 70.0, 3)))
+    assert [(check.name, check.fault) for check in selfcheck(result) if not check.holds] == []
+    assert sum(request.cached_tokens for request in result.requests) > 10_000
+    assert sum(request.preemptions for request in result.requests) > 0
+    assert policy.name != "slo_aware" or any(request.dropped for request in result.requests)
+
+
+def test_laws_hold_where_prefill_and_decode_are_apart():
+    engines = tuple(engine(Chunked(), blocks=blocks, block_bytes=1 << 20) for blocks in (800, 300, 300))
+    result = run(Setup(engines=engines, prefill=1, link=Link(bytes_per_s=2e10)), OpenLoop(sharing(200, 40.0, 3)))
+    assert [(check.name, check.fault) for check in selfcheck(result) if not check.holds] == []
+    assert len(result.transfers) > 100
 
 
 def test_laws_hold_over_replicas():

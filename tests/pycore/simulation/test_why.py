@@ -1,5 +1,7 @@
 """Gaps are attributed to what caused them, and the policy that the rule names really removes them when it is run."""
 
+import dataclasses
+
 import pytest
 from metric_runs import MS, Linear, by_hand, engine
 
@@ -10,9 +12,11 @@ from pycore.serving.policies.fcfs import Fcfs
 from pycore.serving.policies.sjf import Sjf
 from pycore.serving.request import Request
 from pycore.simulation.arrivals import OpenLoop
-from pycore.simulation.records import Result
+from pycore.simulation.records import REASONS, Result
+from pycore.simulation.remedies import remedy
 from pycore.simulation.run import Setup, run
 from pycore.simulation.why import BETWEEN, FIRST, totals, under, why
+from pycore.systems.sched_sim import SCHEDULERS, Query
 
 
 def request(name: str, arrival_ms: float, prompt: int, output: int, **more) -> Request:
@@ -103,6 +107,20 @@ def test_every_idle_nanosecond_has_a_cause():
             idle += sum(gap.length_ns for gap in one.gaps)
         assert sum(total.seconds.value for total in totals(result)) == pytest.approx(idle / 1e9)
         assert sum(total.share.value for total in totals(result)) == pytest.approx(1.0)
+
+
+def test_remedies_are_fields_and_choices_of_the_question():
+    fields = {field.name: field for field in dataclasses.fields(Query)}
+    one = by_hand().requests[0]
+    for reason in (*REASONS, "output in flight"):
+        for policy in SCHEDULERS:
+            for decoding in (False, True):
+                for deadline in (None, 5):
+                    found = remedy(reason, policy=policy, decoding=decoding, blocker=dataclasses.replace(one, output_tokens=9),
+                                   request=dataclasses.replace(one, deadline_ns=deadline))
+                    assert found.rule and (not found.field or found.field in fields), found
+                    if found.policy:
+                        assert found.policy in SCHEDULERS and found.policy != policy, (reason, policy, found)
 
 
 def test_an_unknown_request_is_refused_with_the_nearest_ids():
