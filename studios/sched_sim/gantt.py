@@ -14,8 +14,8 @@ from studios.sched_sim import scene
 from studios.sched_sim.scene import Lane, Mark, Strip
 
 WIDE = 4000
-ROOMY, TIGHT = 20, 11  # height of a lane in pixels, with few and with many
-MANY = 16
+HEIGHTS = ((12, 20), (26, 14), (1000, 11))  # up to so many lanes: the height of one in pixels
+LABELLED = 14  # from this height on a lane's tokens stand beside its name
 STRIP = 34  # height of a server's strip
 SHAPES = {0: (0.08, 0.84), 1: (0.3, 0.4), 2: (0.08, 0.84), 3: (0.08, 0.84), 4: (0.46, 0.08), 5: (0.42, 0.16),
           6: (0.42, 0.16), 7: (0.42, 0.16)}
@@ -107,15 +107,15 @@ def gantt(answer: Any, ledger: Ledger, silences: Sequence[Any]) -> Gantt:
 
 def row(run: Any, lanes: Sequence[Lane], strips: Sequence[Strip], band: Any, span: int, gap: Number | None) -> Row:
     """One policy."""
-    high = ROOMY if len(lanes) <= MANY else TIGHT
+    high = next(height for most, height in HEIGHTS if len(lanes) <= most)
     whole = high * len(lanes)
     done = sum(one.finished for one in run.result.requests)
     count = len(run.result.requests)
     return Row(
         label=run.label, gap=gap, height=whole + STRIP * len(strips), lanes_height=whole,
         done=f"{done:,} of {count:,} requests in {seconds(run.result.makespan_ns / 1e9)}",
-        labels=tuple(Label(text=one.id, tokens=one.tokens if high == ROOMY else "",
-                           y=f"{high * index + high * 0.7:g}") for index, one in enumerate(lanes)),
+        labels=tuple(Label(text=one.id, tokens=one.tokens if high >= LABELLED else "",
+                           y=f"{high * index + high * 0.75:g}") for index, one in enumerate(lanes)),
         paths=paths(lanes, high, span), band=None if band is None else drawn_band(band, span),
         strips=tuple(f"KV pool{f' of {one.name}' if len(strips) > 1 else ''}, {one.blocks:,} blocks" for one in strips),
         pool=pool(strips, whole, span),

@@ -6,6 +6,7 @@ from typing import Any
 
 from pycore import catalog
 from pycore.knobs import to_url
+from pycore.ledger import Term
 from pycore.simulation.silences import longest, longest_term
 from pycore.systems import sched_sim
 from pycore.units import seconds
@@ -25,6 +26,7 @@ FRONT = ("scheduler", "against", "workload", "model", "hardware", "chunk_budget"
 COMMAND = "sched-sim compare"
 MODULE = "pycore.systems.sched_sim"
 PACKAGES = ()
+SAME = 0.01  # two gaps that differ by less than this share are called the same
 
 Sentence = tuple[str | Number, ...]
 completions = catalog.names
@@ -58,7 +60,7 @@ class Page:
 
     answer: Any = help_field("the Answer itself")
     verdict: Sentence = help_field("the comparison in one line: texts and Numbers")
-    better: bool = help_field("whether the policy under test is the better one, or stands alone")
+    trade: Sentence = help_field("what the better one pays for it, or empty")
     lead: Sentence = help_field("what was run, and on what")
     notes: tuple[str, ...] = help_field("what the runs remark")
     gantt: Gantt = help_field("the drawing of every policy on one time axis")
@@ -85,16 +87,16 @@ def page(answer: Any) -> Page:
     ledger = Ledger()
     ledger.section("Token gaps")
     silences = [silence(run.result) for run in answer.runs]
-    better, verdict = sentence(answer.runs, silences, ledger)
+    verdict = sentence(answer.runs, silences, answer.query, ledger)
     picture = gantt(answer, ledger, silences)
     ledger.section("Times and rates")
-    opening = lead(answer, ledger)
+    opening, paid = lead(answer, ledger), trade(answer.runs, ledger)
     figures = table(answer, ledger, [None if one is None else one[0] for one in silences])
     ledger.section("Waiting")
     lost, waited = losses(answer, ledger), waits(answer, ledger)
     ledger.section("Sweeps and intervals")
     return Page(
-        answer=answer, verdict=verdict, better=better, lead=opening, notes=tuple(map(plain, answer.notes)),
+        answer=answer, verdict=verdict, trade=paid, lead=opening, notes=tuple(map(plain, answer.notes)),
         gantt=picture, table=figures, waits=waited, losses=lost, lines=lines(answer), sweep=sweep_view(answer, ledger),
         sweep_links=sweep_links(answer.query), draws=draws_view(answer, ledger), replay=replay_view(ledger),
         checks=tuple(map(checked, answer.runs)), ledger=ledger.groups())
@@ -113,21 +115,40 @@ def silence(result: Any) -> tuple | None:
     return None if found is None else (longest_term(found), found.start_ns, found.end_ns)
 
 
-def sentence(runs: Any, silences: list, ledger: Ledger) -> tuple[bool, Sentence]:
-    """Whether the policy under test is better, and the comparison by the longest token gap."""
-    first = silences[0]
-    if first is None:
-        return True, (f"{runs[0].label}: no request got a second token",)
-    mine = ledger.number(first[0], seconds)
-    rest = [(found[0], run.label) for found, run in zip(silences[1:], runs[1:], strict=True) if found]
-    if not rest:
-        return True, (f"{runs[0].label}: the worst token gap is ", mine)
-    other, label = rest[0]
-    if abs(other.value - first[0].value) < 0.01 * other.value:
-        return True, (f"{runs[0].label} and {label} have the same worst token gap, ", mine)
-    cuts = first[0].value < other.value
-    return cuts, (f"{runs[0].label} {'cuts' if cuts else 'stretches'} the worst token gap from ",
-                  ledger.number(other, seconds), " to ", mine)
+def sentence(runs: Any, silences: list, query: Any, ledger: Ledger) -> Sentence:
+    """The policy under test against the first beside it: by the longest token gap, or by what does tell them apart."""
+    mine = named(runs[0], query)
+    if len(runs) == 1:
+        gap = silences[0]
+        return (f"{mine}: the worst token gap is ", ledger.number(gap[0], seconds)) if gap else (f"{mine}: no gap between tokens",)
+    both = [run.metrics.latencies for run in runs[:2]]
+    figures = [("worst token gap", [None if one is None else one[0] for one in silences[:2]])]
+    figures += [(f"mean {what}", [one[key].mean for one in both]) for what, key in (
+        ("time to first token", "ttft"), ("time per output token", "tpot"), ("time to the last token", "e2e"))]
+    for what, (own, other) in figures:
+        if isinstance(own, Term) and isinstance(other, Term) and abs(own.value - other.value) > SAME * other.value:
+            verb = "cuts" if own.value < other.value else "stretches"
+            return f"{mine} {verb} the {what} from ", ledger.number(other, seconds), " to ", ledger.number(own, seconds)
+    return (f"{mine} and {named(runs[1], query)} serve this trace alike",)
+
+
+def named(run: Any, query: Any) -> str:
+    """A policy with its chunk budget where it has one."""
+    return f"{run.label} (C = {query.chunk_budget})" if run.policy == "chunked" else run.label
+
+
+def trade(runs: Any, ledger: Ledger) -> Sentence:
+    """The mean times of both policies, so that nobody reads the verdict alone."""
+    if len(runs) < 2:
+        return ()
+    pairs = [(name, [run.metrics.latencies[key].mean for run in runs[:2]]) for name, key in (
+        ("to the first token", "ttft"), ("from arrival to the last token", "e2e"))]
+    pieces: list = []
+    for name, (mine, other) in pairs:
+        if isinstance(mine, Term) and isinstance(other, Term):
+            pieces += ["; " if pieces else "On average ", ledger.number(mine, seconds), " instead of ",
+                       ledger.number(other, seconds), f" {name}"]
+    return (*pieces, f" ({runs[0].label} against {runs[1].label}).") if pieces else ()
 
 
 def lead(answer: Any, ledger: Ledger) -> Sentence:
