@@ -37,7 +37,7 @@ def longest_term(silence: Silence) -> Term:
 
 
 def largest_by_time(result: Result, bins: int) -> list[tuple[int, int]]:
-    """(time ns, length ns) of the longest silence that ended in each of `bins` equal parts of the run, empty ones left out."""
+    """(time ns, length ns) of the longest silence that ended in each of `bins` equal parts of the run, where one did."""
     most: dict[int, Silence] = {}
     for one in silences(result):
         place = one.end_ns * bins // (result.makespan_ns + 1)

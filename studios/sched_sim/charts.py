@@ -17,8 +17,8 @@ def charts(page: Any) -> dict[str, dict]:
     lines = page.lines
     policies = page.table.policies
     if lines.gaps:
-        found["gaps"] = series(lines.gaps, policies, ("time, s", "token gap, ms"), "Longest token gap over the run", log=True,
-                               step=True)
+        found["gaps"] = series(lines.gaps, policies, ("time, s", "token gap, ms"), "Longest token gap over the run",
+                               log=True, step=True)
     if lines.ttft:
         found["first"] = series(lines.ttft, policies, ("arrival, s", "time to first token, ms"),
                                 "Time to first token by arrival", points=True, log=True)
@@ -56,7 +56,8 @@ def axis(field: str, title: str, *, log: bool = False, form: str = ",~g") -> dic
     """A quantitative axis."""
     scale = {"type": "log", "nice": False} if log else {"nice": False, "zero": False}
     return {"field": field, "type": "quantitative", "title": title, "scale": scale,
-            "axis": {"format": form, "gridOpacity": 0.7, "labelOverlap": True} | ({"values": ROUND} if log else {"tickCount": 5})}
+            "axis": {"format": form, "gridOpacity": 0.7, "labelOverlap": True} | (
+                {"values": ROUND} if log else {"tickCount": 5})}
 
 
 def policy(policies: tuple[str, ...], channel: str) -> dict:
@@ -73,7 +74,7 @@ def series(rows: Any, policies: tuple[str, ...], titles: tuple[str, str], descri
     """(policy, x, y) over time."""
     encoding = {"x": axis("x", titles[0]), "y": axis("y", titles[1], log=log), "color": policy(policies, "color")}
     if points:
-        encoding["shape"] = {"field": "policy", "type": "nominal", "legend": None,
+        encoding["shape"] = {"field": "policy", "type": "nominal", "legend": encoding["color"]["legend"],
                              "scale": {"domain": list(policies), "range": ["circle", "square", "triangle-up", "diamond",
                                                                            "cross", "triangle-down"][:len(policies)]}}
         mark = {"type": "point", "filled": True, "size": 26, "opacity": 0.75}

@@ -131,6 +131,8 @@ def paths(lanes: Sequence[Lane], high: int, span: int) -> tuple[Path, ...]:
             text = rectangle(mark, index * high, high, span, drawn)
             if text:
                 found.setdefault(CLASSES[mark[0]], []).append(text)
+        if one.fate:  # given up: an upright bar where it ended
+            found.setdefault("lost", []).append(f"M{min(one.end * WIDE // span, WIDE - 12)} {index * high + 1}h12v{high - 2}h-12z")
     return tuple(Path(style=style, d="".join(found[style])) for style in dict.fromkeys(CLASSES) if style in found)
 
 
@@ -191,5 +193,5 @@ def thinned(result: Any, names: Sequence[str], rows: Sequence[Row]) -> str:
     """What the drawing leaves out, in words."""
     count = len(result.requests)
     return "" if len(names) == count else (
-        f"Drawn: {len(names)} of {count:,} requests, the {scene.WORST} that waited longest and every "
-        f"{max(1, count // (scene.LANES - scene.WORST)):,}th of the rest. Every figure on this page counts all of them.")
+        f"Drawn: {len(names)} of {count:,} requests, the {scene.WORST} that waited longest and an even spread of the "
+        "rest. Every figure on this page counts all of them.")

@@ -184,7 +184,7 @@ class Player {
       const row = strip.bins[bin(strip, time)], name = run.strips.length > 1 ? `${strip.name}: ` : "";
       if (!row || time > row[0] + row[1]) return `${name}idle at ${seconds(time)}`;
       const [start, length, prefill, decodes, used, , running, waiting] = row;
-      return `${name}${strip.group > 1 ? `up to, in ${strip.group} steps` : "step"} from ${seconds(start)}, ${seconds(length)}: ${prefill.toLocaleString("en")} prefill tokens, ${decodes} decodes, ${running} running, ${waiting} waiting, ${used.toLocaleString("en")} of ${strip.blocks.toLocaleString("en")} blocks`;
+      return `${name}${strip.group > 1 ? `up to, in ${strip.group} steps` : "step"} from ${seconds(start)}, ${seconds(length)}: ${prefill.toLocaleString("en")} prefill tokens, ${decodes} decode${decodes === 1 ? "" : "s"}, ${running} running, ${waiting} waiting, ${used.toLocaleString("en")} of ${strip.blocks.toLocaleString("en")} blocks`;
     }).join("; ");
   }
 
@@ -245,6 +245,7 @@ class Player {
     }
     run.lanes.forEach((lane, index) => {
       let covered = -1;
+      if (lane.fate) { pen.fillStyle = this.paint["--bad"]; pen.fillRect(Math.min(x(lane.end), width - 3), index * high + 1, 3, high - 2); }
       for (const [kind, start, length] of lane.marks) {
         const left = x(start), right = x(start + length);
         if (right < 0 || left > width || (right <= covered && kind === 1)) continue;

@@ -47,7 +47,7 @@ class Strip:
     most_waiting: int = help_field("longest queue")
     most_tokens: int = help_field("most tokens of a step")
     bins: tuple[tuple[int, ...], ...] = help_field(
-        "start, end, prefill tokens, decodes, blocks used, blocks cached, running, waiting: most of each in the group")
+        "start, end, prefill tokens, decodes, blocks used, blocks cached besides, running, waiting: most of each in the group")
 
 
 def drawn(results: Sequence[Result]) -> tuple[str, ...]:
@@ -134,9 +134,10 @@ def strip(server: Server) -> Strip:
     bins = []
     for at in range(0, len(steps), group):
         part = steps[at:at + group]
+        used = max(one.blocks_used for one in part)
+        held = max(one.blocks_used + one.blocks_cached for one in part)
         bins.append((part[0].start_ns // 1000, part[-1].end_ns // 1000, max(one.prefill_tokens for one in part),
-                     max(one.decode_sequences for one in part), max(one.blocks_used for one in part),
-                     max(one.blocks_cached for one in part), max(one.running for one in part),
+                     max(one.decode_sequences for one in part), used, held - used, max(one.running for one in part),
                      max(one.waiting for one in part)))
     return Strip(name=plain(server.name, 40), blocks=server.blocks, group=group, bins=tuple(bins),
                  most_waiting=max((one[7] for one in bins), default=0),

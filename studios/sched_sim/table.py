@@ -70,7 +70,8 @@ def table(answer: Any, ledger: Ledger, longest: Sequence[Term | None]) -> Table:
                  intervals=f"Where a figure has no interval: {reasons[0]}." if reasons else "")
 
 
-def time_block(name: str, title: str, how: str, runs: Sequence[Any], ledger: Ledger, longest: Sequence[Term | None]) -> Block:
+def time_block(name: str, title: str, how: str, runs: Sequence[Any], ledger: Ledger,
+               longest: Sequence[Term | None]) -> Block:
     """Mean, percentiles and, where it is given, the longest of one time; the least is the best."""
     described = [run.metrics.latencies[name] for run in runs]
     lines = [line("mean", [one.mean for one in described], ledger, seconds)]

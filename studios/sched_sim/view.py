@@ -120,7 +120,8 @@ def sentence(runs: Any, silences: list, query: Any, ledger: Ledger) -> Sentence:
     mine = named(runs[0], query)
     if len(runs) == 1:
         gap = silences[0]
-        return (f"{mine}: the worst token gap is ", ledger.number(gap[0], seconds)) if gap else (f"{mine}: no gap between tokens",)
+        return ((f"{mine}: the worst token gap is ", ledger.number(gap[0], seconds)) if gap else
+                (f"{mine}: no gap between tokens",))
     both = [run.metrics.latencies for run in runs[:2]]
     figures = [("worst token gap", [None if one is None else one[0] for one in silences[:2]])]
     figures += [(f"mean {what}", [one[key].mean for one in both]) for what, key in (
@@ -155,8 +156,9 @@ def lead(answer: Any, ledger: Ledger) -> Sentence:
     """What was run, and on what."""
     query, scene = answer.query, answer.scene
     count = len(answer.runs[0].result.requests)
-    machine = f"{query.count} × {scene.deployment.accelerator.name}" + (f", {query.replicas} replicas" if query.replicas > 1 else "")
-    return (f"{count:,} requests ({plain(answer.workload_text, 200)}) to {plain(scene.deployment.model.name, 80)} on {machine}: a KV pool of ",
+    copies = f", {query.replicas} replicas" if query.replicas > 1 else ""
+    return (f"{count:,} requests ({plain(answer.workload_text, 200)}) to {plain(scene.deployment.model.name, 80)} on "
+            f"{query.count} × {scene.deployment.accelerator.name}{copies}: a KV pool of ",
             ledger.number(scene.blocks, blocks), f" and step times from {plain(scene.cost_name, 120)}. "
             "The same trace under each policy, by the scheduler that serves; the clock is simulated.")
 

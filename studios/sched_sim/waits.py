@@ -82,7 +82,8 @@ def wait(name: str, run: Any, answer: Any, ledger: Ledger) -> Wait:
     most = max((one.seconds.value for one in found.causes), default=1.0)
     rest = len(found.causes) - CAUSES
     return Wait(
-        id=plain(name, 40), policy=run.label, idle=ledger.number(found.idle, seconds), stay=ledger.number(found.stay, seconds),
+        id=plain(name, 40), policy=run.label, idle=ledger.number(found.idle, seconds),
+        stay=ledger.number(found.stay, seconds),
         size=f"{found.request.prompt_tokens:,} prompt and {found.request.output_tokens:,} answer tokens",
         beside=ledger.number(found.beside_prompts, seconds) if found.beside_prompts.value else None,
         more=f"and {rest} shorter {'one' if rest == 1 else 'ones'}" if rest > 0 else "",

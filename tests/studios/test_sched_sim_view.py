@@ -86,6 +86,7 @@ def test_strips_are_the_steps(pages):
                 bins = unpacked(strip["bins"], 8, 0)
                 assert len(bins) <= scene.BINS
                 assert max(row[4] for row in bins) == max(step.blocks_used for step in server.steps)
+                assert all(0 <= row[4] + row[5] <= server.blocks for row in bins)
                 assert bins[-1][0] + bins[-1][1] == server.steps[-1].end_ns // 1000
                 if strip["group"] == 1:
                     assert [row[2] for row in bins] == [step.prefill_tokens for step in server.steps]
