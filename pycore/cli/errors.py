@@ -87,7 +87,7 @@ def message(error: StudioError) -> str:
 def line(error: StudioError) -> str:
     """'Error: --tp: ...'"""
     where = f" --{error.field.replace('_', '-')}:" if error.field else ""
-    if not isinstance(error, InputError):
+    if not isinstance(error, InputError) or hasattr(error, "place"):  # a fault in a file says itself where it lies
         return f"Error:{where} {error}"
     value = str(error.value)
     value = value if len(value) <= 80 else value[:77] + "..."

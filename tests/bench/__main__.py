@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("sizing", "browser")
+NAMES = ("sizing", "scheduling", "browser")
 
 
 def main() -> None:

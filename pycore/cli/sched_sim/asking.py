@@ -100,7 +100,7 @@ def requests(asked: Asked) -> Generated:
     """The requests of the trace, else of the question. Raises StudioError."""
     if asked.trace is None:
         return sched_sim.requests(asked.query)
-    workload = parse(f"replay trace=trace speed={asked.speed!r}")
+    workload = replace(parse("replay trace=trace"), speed=asked.speed)
     return generate(workload, block_size=asked.query.block_size, traces={"trace": asked.trace})
 
 

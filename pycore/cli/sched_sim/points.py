@@ -46,14 +46,11 @@ class Found:
 
 def compute(place: Place) -> Found:
     """Run one point. Faults of the question come back as text: they belong to this point, not to the sweep."""
-    from pycore.systems.sched_sim import Answer
-
     try:
         with asking.own_names():
             *_, answer = asking.steps(asking.alone(place.asked))
     except StudioError as error:
         return Found(at=place.at, figures={}, checked=False, fault=str(error))
-    assert isinstance(answer, Answer)
     run = answer.runs[0]
     return Found(at=place.at, figures=figures(run), checked=all(check.holds for check in run.checks),
                  point=point(place.rate_per_s, run.metrics))
@@ -67,8 +64,8 @@ def places(asked: Asked, over: str, values: str | None) -> tuple[Place, ...]:
                              "policies have no chunk budget)")
         chosen = sorted(set(listed(values, whole=True))) if values else list(CHUNKS)
         rate = own_rate(asked) or 0.0
-        return tuple(Place(at=size, rate_per_s=rate, asked=replace(asked, query=replace(asked.query, chunk_budget=int(size))))
-                     for size in chosen)
+        return tuple(Place(at=size, rate_per_s=rate, asked=replace(
+            asked, query=replace(asked.query, chunk_budget=int(size)))) for size in chosen)
     own = own_rate(asked)
     if own is None:
         workload(asked).at_rate(1.0)  # says which workloads have a rate
