@@ -8,6 +8,7 @@ gaps are one object, so that a step that stalls sixty sequences costs one gap.
 from bisect import bisect_right
 from typing import NamedTuple
 
+from pycore.serving.decodes import Slot
 from pycore.serving.plan import StepPlan
 from pycore.serving.request import Request
 from pycore.serving.sequence import Sequence
@@ -19,6 +20,9 @@ UNDER_WAY, HOST, PREEMPTED, SWAPPED = (("step under way", None), ("host", None),
                                        ("swapped out", None))
 NAMES_BLOCKER = ("behind prefill",)
 """Reasons whose blocker is at work and worth naming; of the others the blocker is the head of the queue."""
+TOLD_ELSEWHERE = ("output in flight", "KV in flight")
+"""Reasons of holds that are not taken from a plan: the last token's step is still in the request's span, and so is a
+swap; the event loop follows KV between pools."""
 
 Why = tuple[str, str | None]
 
@@ -26,7 +30,7 @@ Why = tuple[str, str | None]
 class Entry:
     """One request being followed. `why` None: it stands in the queue of `waits_at` and reads that server's log."""
 
-    __slots__ = ("request", "queued_ns", "spans", "gaps", "idle_since", "why", "waits_at", "sequences", "dropped",
+    __slots__ = ("request", "queued_ns", "spans", "gaps", "idle_since", "why", "waits_at", "sequence", "dropped",
                  "dropped_ns")
 
     def __init__(self, request: Request):
@@ -37,7 +41,7 @@ class Entry:
         self.idle_since = request.arrival_ns
         self.why: Why | None = UNDER_WAY
         self.waits_at: Ledger | None = None
-        self.sequences: list[Sequence] = []  # one a server it was at
+        self.sequence: Sequence | None = None
         self.dropped: str | None = None
         self.dropped_ns: int | None = None
 
@@ -171,8 +175,12 @@ class Recorder:
         self.last, self.last_end = self.last + count, end_ns
 
     def swapped(self, kind: str, entry: Entry, tokens: int, step: Timed) -> None:
-        """KV of a sequence moves to or from the host during the step."""
+        """KV of a sequence moves to or from the host during the step (or there and back: then it is one span)."""
         entry.work(step.start_ns, step.end_ns)
+        last = entry.spans[-1] if entry.spans else None
+        if last is not None and (last.server, last.step, last.kind) == (self.server, step.number, SWAP_OUT):
+            entry.spans.pop()
+            kind, tokens = SWAP_OUT, tokens + last.tokens
         entry.spans.append(Span(kind, self.server, step.number, 1, tokens, 0))
 
     def held(self, plan: StepPlan, start_ns: int) -> None:
@@ -182,8 +190,9 @@ class Recorder:
             why = (hold.reason, hold.blocker if hold.reason in NAMES_BLOCKER else None)
             if hold is plan.holds[0] and plan.waiting:
                 self.ledger.note(start_ns, why)
-            elif hold.reason != "output in flight":
-                for sequence in hold.sequences:
+            elif hold.reason not in TOLD_ELSEWHERE:
+                for held in hold.sequences:
+                    sequence = held.sequence if isinstance(held, Slot) else held
                     self.entries[sequence.request.id].hold(start_ns, why)
         for entry in pending:  # those who were not taken wait by the ledger from here on
             if entry.waits_at is self.ledger and entry.idle_since < start_ns:
@@ -207,21 +216,15 @@ class Recorder:
 
 def record(entry: Entry, *, ended_ns: int) -> RequestRecord:
     """What is known of a request at the end of the run. Times of an unfinished one are settled up to `ended_ns`."""
-    request, sequences = entry.request, entry.sequences
-    last = sequences[-1] if sequences else None
-    finished = last.finished_ns if last is not None and last.status == "finished" else None
-    if finished is None and entry.dropped is None and entry.idle_since < ended_ns:
+    request, sequence = entry.request, entry.sequence
+    finished = sequence.finished_ns if sequence.status == "finished" else None
+    if finished is None and entry.dropped is None:
         entry.settle(ended_ns)
-    firsts = [sequence.first_scheduled_ns for sequence in sequences if sequence.first_scheduled_ns is not None]
-    tokens = [sequence.first_token_ns for sequence in sequences if sequence.first_token_ns is not None]
     return RequestRecord(
         id=request.id, arrival_ns=request.arrival_ns, prompt_tokens=request.prompt_tokens,
         output_tokens=request.output_tokens, queued_ns=entry.queued_ns,
-        first_scheduled_ns=min(firsts, default=None), first_token_ns=min(tokens, default=None), finished_ns=finished,
-        dropped_ns=entry.dropped_ns, dropped=entry.dropped,
-        generated_tokens=sum([sequence.generated for sequence in sequences]),
-        cached_tokens=sequences[0].cached_tokens if sequences else 0,
-        computed_tokens=last.computed if last is not None else 0,
-        recomputed_tokens=sum([sequence.recomputed_tokens for sequence in sequences]),
-        preemptions=sum([sequence.preemptions for sequence in sequences]), deadline_ns=request.deadline_ns,
-        spans=tuple(entry.spans), gaps=tuple(entry.gaps))
+        first_scheduled_ns=sequence.first_scheduled_ns, first_token_ns=sequence.first_token_ns, finished_ns=finished,
+        dropped_ns=entry.dropped_ns, dropped=entry.dropped, generated_tokens=sequence.generated,
+        cached_tokens=sequence.cached_tokens, computed_tokens=sequence.computed,
+        recomputed_tokens=sequence.recomputed_tokens, preemptions=sequence.preemptions,
+        deadline_ns=request.deadline_ns, spans=tuple(entry.spans), gaps=tuple(entry.gaps))

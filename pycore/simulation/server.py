@@ -4,7 +4,6 @@ from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Literal
 
 from pycore.errors import InputError
 from pycore.serving.blocks import BlockPool
@@ -12,12 +11,14 @@ from pycore.serving.events import Event
 from pycore.serving.limits import Limits
 from pycore.serving.plan import StepPlan
 from pycore.serving.policies.contract import Policy
+from pycore.serving.policies.disaggregated import Disaggregated
+from pycore.serving.policies.router import Router
 from pycore.serving.scheduler import Preemption, Scheduler
 from pycore.simulation.costs.work import NANOSECONDS, StepCost, StepWork, decode_run
 from pycore.simulation.recorder import Entry, Recorder, Timed
 from pycore.simulation.records import Server, StepRecord
 
-FOR_EVER = 1 << 62
+FOR_EVER, MOST_AHEAD = 1 << 62, 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,18 +64,20 @@ class Running:
     """
 
     __slots__ = ("engine", "number", "name", "role", "scheduler", "recorder", "flight", "ahead", "ahead_ns", "steps",
-                 "free_ns")
+                 "free_ns", "changed", "border_ns")
 
-    def __init__(self, engine: Engine, number: int, entries: dict[str, Entry], *, name: str,
-                 role: Literal["both", "prefill", "decode"] = "both"):
+    def __init__(self, engine: Engine, number: int, entries: dict[str, Entry], scheduler: Scheduler, *, name: str,
+                 role: str = "both"):
         self.engine, self.number, self.name, self.role = engine, number, name, role
-        self.scheduler = engine.scheduler(hands_over=role == "prefill")
+        self.scheduler = scheduler
         self.recorder = Recorder(number, entries)
         self.flight: deque[tuple[StepPlan, int]] = deque()  # plan, end
         self.ahead: list[int] = []  # ends of quiet steps that the scheduler has not been told of
         self.ahead_ns = 0  # when the first of them began
         self.steps: list[StepRecord] = []
         self.free_ns = 0  # when the last planned step ends
+        self.changed = False  # something happened to it since it last planned
+        self.border_ns = -1  # when its last step ended
 
     @property
     def due_ns(self) -> int | None:
@@ -87,17 +90,23 @@ class Running:
     def idle(self) -> bool:
         return not self.ahead and not self.flight
 
-    def complete(self, now_ns: int) -> tuple[Event, ...]:
+    def complete(self, fleet: Router | Disaggregated) -> tuple[Event, ...]:
         """What was due is over."""
+        self.changed, self.border_ns = True, self.due_ns
         if self.ahead:
             return self.pass_quietly(len(self.ahead))
-        plan, _ = self.flight.popleft()
-        return self.scheduler.complete(plan, now_ns)
+        plan, end = self.flight.popleft()
+        return fleet.complete(self.number, plan, end)
+
+    def plans_at(self, now_ns: int) -> bool:
+        """Whether it looks at its queue now: engines do so between steps, not while they wait for one."""
+        return self.changed and (self.idle or self.border_ns == now_ns)
 
     def plan(self, now_ns: int, horizon_ns: int | None) -> list[StepPlan]:
         """Plan as many steps as may be in flight, or a quiet stretch up to the step that reaches `horizon_ns` (None:
         nothing is known to come). Returns the plans, for who was refused in them."""
         made: list[StepPlan] = []
+        self.changed = False
         if self.look_ahead(now_ns, horizon_ns):
             return made
         while len(self.flight) < self.engine.limits.steps_in_flight:
@@ -141,7 +150,7 @@ class Running:
 
     def look_ahead(self, now_ns: int, horizon_ns: int | None) -> bool:
         """Time a quiet stretch, if one begins now and is longer than a step."""
-        quiet = self.scheduler.quiet_steps()
+        quiet = min(self.scheduler.quiet_steps(), MOST_AHEAD)
         if quiet < 2:
             return False
         decodes = self.scheduler.decodes
@@ -161,8 +170,8 @@ class Running:
         if passed:
             self.pass_quietly(passed)
             begun = ahead[passed - 1]
-        self.ahead = []
-        if passed < len(ahead) and begun < now_ns:
+        self.ahead, self.changed = [], True
+        if begun < now_ns:
             self.begin(self.scheduler.schedule(begun), begun)
 
     def pass_quietly(self, count: int) -> tuple[Event, ...]:
@@ -170,12 +179,11 @@ class Running:
         ends, start, scheduler = self.ahead[:count], self.ahead_ns, self.scheduler
         self.ahead = self.ahead[count:] if count < len(self.ahead) else []
         decoding, running, waiting = len(scheduler.decodes), len(scheduler.running), len(scheduler.queue)
-        total, cached_before = scheduler.pool.total, scheduler.pool.cached
-        quiet = scheduler.advance(ends)
-        for end, used, cached in zip(ends, quiet.blocks_used, quiet.blocks_cached, strict=True):
+        total, quiet = scheduler.pool.total, scheduler.advance(ends)
+        for end, used, cached, evicted in zip(ends, quiet.blocks_used, quiet.blocks_cached, quiet.evicted, strict=True):
             self.steps.append(StepRecord(start, end, 0, 0, decoding, decoding, running, waiting, used, cached,
-                                         total - used - cached, 0, cached_before - cached))
-            start, cached_before = end, cached
+                                         total - used - cached, 0, evicted))
+            start = end
         self.recorder.quiet(count, ends[-1])
         self.free_ns = ends[-1]
         return quiet.events
