@@ -9,7 +9,8 @@ from pathlib import Path
 
 from builder.cache import BuildError
 
-PARTS = ("pyproject.toml", "README.md", "pycore", "runtime", "data/catalog")
+PARTS = ("pyproject.toml", "README.md", "pycore", "runtime", "data/catalog", "data/serving-profiles",
+         "data/llm-serving-traces")
 
 
 def wheel(root: Path) -> tuple[str, bytes]:

@@ -132,7 +132,8 @@ def paths(lanes: Sequence[Lane], high: int, span: int) -> tuple[Path, ...]:
             if text:
                 found.setdefault(CLASSES[mark[0]], []).append(text)
         if one.fate:  # given up: an upright bar where it ended
-            found.setdefault("lost", []).append(f"M{min(one.end * WIDE // span, WIDE - 12)} {index * high + 1}h12v{high - 2}h-12z")
+            x = min(one.end * WIDE // span, WIDE - 12)
+            found.setdefault("lost", []).append(f"M{x} {index * high + 1}h12v{high - 2}h-12z")
     return tuple(Path(style=style, d="".join(found[style])) for style in dict.fromkeys(CLASSES) if style in found)
 
 

@@ -47,7 +47,7 @@ class Strip:
     most_waiting: int = help_field("longest queue")
     most_tokens: int = help_field("most tokens of a step")
     bins: tuple[tuple[int, ...], ...] = help_field(
-        "start, end, prefill tokens, decodes, blocks used, blocks cached besides, running, waiting: most of each in the group")
+        "start, end, prefill tokens, decodes, blocks used, cached besides, running, waiting: most of each in the group")
 
 
 def drawn(results: Sequence[Result]) -> tuple[str, ...]:
