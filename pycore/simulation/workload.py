@@ -104,21 +104,27 @@ def default_of(arrivals: str, key: str) -> Any:
     return 0 if arrivals == "replay" and key == "requests" else getattr(Workload(), key)
 
 
-def parse(text: str) -> Workload:
-    """A workload from its line. Raises InputError naming the word, what is accepted and near names."""
+def parse(text: str, *, seed: int | None = None) -> Workload:
+    """A workload from its line; `seed` counts where the line names none.
+
+    Raises InputError naming the word, what is accepted and near names.
+    """
     if len(text) > MOST_CHARACTERS:
         raise InputError("workload", f"{len(text):,} characters", f"accepted: at most {MOST_CHARACTERS:,} characters")
     words = text.split()
     head = words[0].lower() if words else ""
     if len({word.partition("=")[0].lower() for word in words}) < len(words):
         raise InputError("workload", text, "accepted: each key once")
+    given = words[1:]
+    if seed is not None and not any(word.lower().startswith("seed=") for word in given):
+        given = [*given, f"seed={seed}"]
     if head in PRESETS:
         preset = PRESETS[head].split()
-        return checked(build(preset[0], preset[1:] + words[1:]))
+        return checked(build(preset[0], preset[1:] + given))
     if head not in PROCESSES:
         raise InputError("workload", words[0] if words else "", "it begins with an arrival process or a preset; accepted: "
                          + ", ".join((*PROCESSES, *PRESETS)), near(head, (*PROCESSES, *PRESETS)))
-    return checked(build(head, words[1:]))
+    return checked(build(head, given))
 
 
 def build(arrivals: str, words: list[str]) -> Workload:

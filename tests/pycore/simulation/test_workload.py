@@ -45,6 +45,12 @@ def test_text_and_back(line):
     assert parse(workload.text).text == workload.text
 
 
+def test_a_seed_from_elsewhere_counts_where_the_line_names_none():
+    assert parse("chat", seed=7) == parse("chat seed=7") and parse("chat seed=3", seed=7) == parse("chat seed=3")
+    with pytest.raises(InputError, match="begins with an arrival process"):
+        parse("", seed=7)
+
+
 PARTS = st.one_of(
     st.builds("rate={}".format, st.floats(1e-6, 1e3)), st.builds("think={}s".format, st.decimals(0, 999, places=6)),
     st.builds("ttft={}ms".format, st.decimals(1, 99_999, places=3)), st.builds("seed={}".format, st.integers(0, 1 << 53)),
