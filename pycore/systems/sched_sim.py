@@ -5,13 +5,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pycore.errors import UnknownName
+from pycore.errors import InputError, InvalidQuery, UnknownName
 from pycore.knobs import knob
 from pycore.ledger import Term, terms_in
 from pycore.nouns import Deployment
+from pycore.roofline.evidence import ends
 from pycore.serving.limits import Limits
+from pycore.simulation.draws import Scaled, factors
 from pycore.simulation.generate import Generated, generate
 from pycore.simulation.goodput import Slo
+from pycore.simulation.knee import Bend, bend, point
+from pycore.simulation.link import Link
 from pycore.simulation.metrics import Metrics, measure
 from pycore.simulation.records import Result
 from pycore.simulation.run import Setup
@@ -31,6 +35,9 @@ LABELS = {"fcfs": "FCFS, prefill first", "decode-first": "FCFS, decode first", "
           "chunked": "Chunked prefill", "cache-aware": "Cache-aware", "slo-aware": "SLO-aware", "priority": "Priority",
           "disaggregated": "Prefill and decode apart"}
 PRESET_NAMES = {"stall": "long-prompt-stall"}
+OWN_NAMES = {"gpu": "hardware", "sequences": "max_sequences"}  # infersize's fields as this question calls them
+RATE_FACTORS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
+CHUNKS = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 CONTEXT = 8192  # what the pool's size hardly depends on
 
 WORKLOAD, SCHEDULING, MACHINE, TARGETS, MORE = "Workload", "Scheduling", "Machine", "Targets", "Sweeps and intervals"
@@ -117,13 +124,38 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SweepPoint:
+    """One policy at one point of a sweep. `at`: requests/s offered, or tokens of the chunk budget."""
+
+    policy: str
+    at: float
+    rate_per_s: float
+    metrics: Metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """One policy with every step `factor` as long as the cost model says."""
+
+    policy: str
+    factor: float
+    metrics: Metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Everything that follows from a Query; `runs` in the order of the policies, the question's own first."""
+    """Everything that follows from a Query; `runs` in the order of the policies, the question's own first.
+
+    `bends`: by policy, where a rate sweep turns.
+    """
 
     query: Query
     scene: Scene
     workload_text: str
     runs: tuple[Run, ...]
+    sweep: tuple[SweepPoint, ...] = ()
+    bends: tuple[tuple[str, Bend], ...] = ()
+    draws: tuple[Draw, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -147,19 +179,25 @@ def near(name: str) -> tuple[str, ...]:
 
 
 def machine(query: Query) -> Deployment:
-    """The deployment of one replica. Raises InvalidQuery."""
-    return infersize.resolve(infersize.Query(
+    """The deployment of one replica. Raises InvalidQuery, with this question's own field names."""
+    asked = infersize.Query(
         model=query.model, quant=query.quant, gpu=query.hardware, count=query.count, tp=query.tp, engine=query.engine,
-        sequences=query.max_sequences, max_batched_tokens=query.max_batched_tokens, context=CONTEXT, prompt=1024,
-        output=256))
+        sequences=query.max_sequences, max_batched_tokens=query.max_batched_tokens, context=CONTEXT, prompt=1024, output=256)
+    try:
+        return infersize.resolve(asked)
+    except InvalidQuery as found:
+        raise InvalidQuery([type(fault)(OWN_NAMES.get(fault.field, fault.field), fault.value, fault.accepted,
+                                        fault.suggestions) for fault in found.errors]) from None
 
 
-def requests(query: Query) -> Generated:
-    """The workload's requests, or those of the trace. Raises InputError."""
+def requests(query: Query, factor: float = 1.0) -> Generated:
+    """The workload's requests, or those of the trace, at `factor` times their rate. Raises InputError."""
     if query.trace.strip():
         trace = read_trace(query.trace, name="trace", limit=query.limit)
-        return generate(parse("replay trace=trace"), block_size=query.block_size, traces={"trace": trace})
+        return generate(parse(f"replay trace=trace speed={factor:g}"), block_size=query.block_size, traces={"trace": trace})
     workload = parse(f"{PRESET_NAMES.get(query.workload, query.workload)} seed={query.seed}")
+    if factor != 1.0:
+        workload = workload.at_rate((workload.speed if workload.arrivals == "replay" else workload.rate) * factor)
     if query.limit:
         workload = replace(workload, requests=min(query.limit, workload.requests or query.limit))
     return generate(workload, block_size=query.block_size)
@@ -181,29 +219,98 @@ def steps(query: Query) -> Iterator[Progress | Answer]:
                   kv_blocks=query.kv_blocks, block_size=query.block_size, max_sequences=query.max_sequences,
                   link_gb_s=query.link_gb_s)
     generated = requests(query)
-    runs = []
+    runs: list[Run] = []
     for index, name in enumerate(names):
         for item in one_run(query, found, generated, name):
             if isinstance(item, Run):
                 runs.append(item)
             else:
-                share = item.left / max(1, len(generated.requests))
-                yield Progress(stage=f"{name}: {item.left:,} of {len(generated.requests):,} requests",
-                               fraction=(index + min(1.0, share)) / len(names))
-    yield Answer(query=query, scene=found, workload_text=generated.workload.text, runs=tuple(runs), notes=generated.notes)
+                share = min(1.0, item.left / max(1, len(generated.requests)))
+                yield Progress(stage=f"{LABELS[name]}: {item.left:,} of {len(generated.requests):,} requests",
+                               fraction=(index + share) / len(names))
+    whole = Answer(query=query, scene=found, workload_text=generated.workload.text, runs=tuple(runs), notes=generated.notes)
+    if query.sweep != "none" or query.draws:
+        yield whole
+        whole = yield from more(query, whole, generated)
+    yield whole
+
+
+def more(query: Query, whole: Answer, generated: Generated) -> Iterator[Progress]:
+    """Progress of sweep and draws, then (as the generator's value) the Answer with them."""
+    points, drawn = [], []
+    places = list(sweep_places(query, whole.scene, generated))
+    low, high = ends("tpot", query.engine, whole.scene.deployment.accelerator, True)
+    trials = [(run.policy, factor) for factor in factors(query.draws, low, high, query.seed) for run in whole.runs]
+    total = len(places) + len(trials)
+    for index, (name, at, asked, load, rate) in enumerate(places):
+        yield Progress(stage=f"sweep: point {index + 1} of {len(places)}", fraction=index / total)
+        *_, run = one_run(asked, whole.scene, load, name)
+        points.append(SweepPoint(policy=name, at=at, rate_per_s=rate, metrics=run.metrics))
+    for index, (name, factor) in enumerate(trials):
+        yield Progress(stage=f"draw {index + 1} of {len(trials)}", fraction=(len(places) + index) / total)
+        slower = replace(whole.scene, cost=Scaled(whole.scene.cost, factor))
+        *_, run = one_run(query, slower, generated, name)
+        drawn.append(Draw(policy=name, factor=factor, metrics=run.metrics))
+    bends = tuple((run.policy, bend([point(one.rate_per_s, one.metrics) for one in points if one.policy == run.policy]))
+                  for run in whole.runs) if query.sweep == "rate" else ()
+    return replace(whole, sweep=tuple(points), bends=bends, draws=tuple(drawn))
+
+
+def sweep_places(query: Query, found: Scene, generated: Generated) -> Iterator[tuple[str, float, Query, Generated, float]]:
+    """(policy, what is swept, question, requests, requests/s) of every point. Raises InputError where nothing can be."""
+    names, own = policies(query), offered(generated)
+    if query.sweep == "chunk":
+        if "chunked" not in names:
+            raise InputError("sweep", "chunk", "accepted with chunked among the policies: the others have no chunk budget")
+        for size in CHUNKS:
+            yield "chunked", size, replace(query, chunk_budget=size), generated, own or 0.0
+    if query.sweep == "rate":
+        if own is None:
+            raise InputError("sweep", "rate", "accepted: a workload whose requests arrive apart, at a rate")
+        for factor in RATE_FACTORS:
+            load = requests(query, factor)
+            for name in names:
+                yield name, own * factor, query, load, own * factor
+
+
+def offered(generated: Generated) -> float | None:
+    """Requests/s that arrive: of the process, or the mean of what is replayed; None where there is no rate."""
+    if generated.workload.uses("rate"):
+        return generated.workload.rate
+    times = [request.arrival_ns for request in generated.requests]
+    lasted = max(times, default=0) - min(times, default=0)
+    return None if generated.chains or not lasted else (len(times) - 1) / lasted * 1e9
 
 
 def one_run(query: Query, found: Scene, generated: Generated, name: str) -> Iterator[Any]:
     """Progress of one policy's run, then its Run."""
-    one = engine(found, name, limits=limits(query, found.deployment), prefix_caching=query.prefix_cache,
-                 preemption=query.preemption, block_size=query.block_size)
-    setup = Setup(engines=(one,) * query.replicas, seed=query.seed)
-    for item in simulate(setup, generated.traffic()):
+    for item in simulate(setup(query, found, name), generated.traffic()):
         if not isinstance(item, Result):
             yield item
     slo = Slo(ttft_s=query.slo_ttft_ms / 1000 or None, tpot_s=query.slo_tpot_ms / 1000 or None)
     metrics = measure(item, slo, tdp_w=found.deployment.accelerator.tdp_w)
     yield Run(policy=name, label=LABELS[name], result=item, metrics=metrics, checks=selfcheck(item))
+
+
+def setup(query: Query, found: Scene, name: str) -> Setup:
+    """The servers of one policy. Raises InputError."""
+    one = engine(found, name, limits=limits(query, found.deployment), prefix_caching=query.prefix_cache,
+                 preemption=query.preemption, block_size=query.block_size)
+    if name != "disaggregated":
+        return Setup(engines=(one,) * query.replicas, router=query.router.replace("-", " "), seed=query.seed)
+    prefill, decode = pools(query.prefill_share)
+    if not found.link_bytes_per_s:
+        raise InputError("link_gb_s", 0, "no source says how two of these cards are joined; accepted: a bandwidth above 0")
+    return Setup(engines=(one,) * (prefill + decode), prefill=prefill, link=Link(bytes_per_s=found.link_bytes_per_s),
+                 seed=query.seed)
+
+
+def pools(text: str) -> tuple[int, int]:
+    """(prefill, decode) of 'P:D'. Raises InputError."""
+    parts = [part.strip() for part in text.split(":")]
+    if len(parts) != 2 or not all(part.isascii() and part.isdecimal() and 1 <= int(part) <= 64 for part in parts):
+        raise InputError("prefill_share", text, "accepted: P:D with whole numbers from 1 to 64, such as 1:2")
+    return int(parts[0]), int(parts[1])
 
 
 def answer(query: Query) -> Answer:
