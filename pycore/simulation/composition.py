@@ -60,8 +60,8 @@ def mean_of(name: str, total: float, steps: Term, unit: str) -> Term:
 
 def pool_use(servers: Sequence[Server]) -> PoolUse:
     """Occupancy weighted with the length of each step; the peak is of the fullest server."""
-    used = sum(step.blocks_used * step.length_ns for server in servers for step in server.steps)
-    there = sum(server.blocks * step.length_ns for server in servers for step in server.steps)
+    used = sum(sum([step.blocks_used * (step.end_ns - step.start_ns) for step in server.steps]) for server in servers)
+    there = sum(server.blocks * sum([step.end_ns - step.start_ns for step in server.steps]) for server in servers)
     fullest = max(servers, key=lambda server: peak_blocks(server) / max(1, server.blocks))
     return PoolUse(blocks=tally(sum(server.blocks for server in servers)).renamed("KV blocks"),
                    mean=share_of(used, there).renamed("KV pool in use, mean"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pycore.ledger import Term, term
 from pycore.stats.describe import Description
 from pycore.stats.estimates import Estimate, TooFew
-from pycore.stats.percentiles import weighted_percentile
+from pycore.stats.weighted import Ordered
 
 SIMULATED = "simulated run"
 
@@ -70,7 +70,7 @@ class Distribution:
 
     def counting_lost(self, percent: float) -> float | TooFew:
         """The percentile over all requests, a lost one counting as infinitely late; seconds, or inf."""
-        return weighted_percentile(self.ordered + ((math.inf, self.lost),) * bool(self.lost), percent)
+        return Ordered(self.ordered + ((math.inf, self.lost),) * bool(self.lost)).percentile(percent)
 
     def cdf(self, points: int = 200) -> list[tuple[float, float]]:
         """(seconds, share of samples at or below), at most `points` + 1 of them and the extremes among them."""

@@ -24,15 +24,13 @@ SMALLEST = BATCHES * SMALLEST_BATCH
 
 
 class BatchMeans(NamedTuple):
-    """`error`: standard error of the mean, correlation between batches allowed for; `effective_n`: variance of a single
-    sample / error^2, never above n."""
+    """`error`: standard error of the mean, correlation between batches allowed for."""
 
     mean: float
     error: float
     skewness: float  # of the batch means
     correlation: float  # between neighbouring batch means
     n: int
-    effective_n: float
 
     def offsets(self, level: float = 0.95) -> tuple[float, float]:
         """What to add to the mean for the ends of the interval, lower first."""
@@ -54,9 +52,14 @@ def batch_means(values: Sequence[float]) -> BatchMeans:
     variance, skewness, correlation = moments(means)
     left = min(max(correlation + 1.0 / BATCHES, 0.0), 0.9)  # an estimate of r from k batches is low by 1/k
     error = math.sqrt(variance / BATCHES * (1.0 + left) / (1.0 - left))
-    single = math.fsum((value - mean) ** 2 for value in values) / (n - 1)
-    effective = min(float(n), single / error**2) if error else float(n)
-    return BatchMeans(mean, error, skewness, correlation, n, effective)
+    return BatchMeans(mean, error, skewness, correlation, n)
+
+
+def worth(values: Sequence[float], batches: BatchMeans) -> float:
+    """n_eff = variance of a single sample / error², at most n: independent samples that would tell as much."""
+    mean = batches.mean
+    single = math.fsum([(value - mean) ** 2 for value in values]) / (batches.n - 1)
+    return min(float(batches.n), single / batches.error**2) if batches.error else float(batches.n)
 
 
 def cut(values: Sequence[float]) -> list[float]:

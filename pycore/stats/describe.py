@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pycore.stats.batches import batch_means
+from pycore.stats.batches import batch_means, worth
 from pycore.stats.bounds import bounded, effective_samples
 from pycore.stats.estimates import Estimate, TooFew
 from pycore.stats.percentiles import percentile
@@ -62,7 +62,7 @@ def mean_estimate(values: Sequence[float], settled: Sequence[float], refused: st
     batches = batch_means(settled)
     below, above = batches.offsets(level)
     return Estimate(value=value, n=len(values), low=batches.mean + below, high=batches.mean + above,
-                    settled=batches.mean, effective_n=batches.effective_n, left_out=out, level=level,
+                    settled=batches.mean, effective_n=worth(settled, batches), left_out=out, level=level,
                     method=MEAN_METHOD)
 
 

@@ -40,19 +40,6 @@ def percentile(ordered: Sequence[float], percent: float) -> float | TooFew:
     return ordered[rank(len(ordered), percent) - 1]
 
 
-def weighted_percentile(ordered: Sequence[tuple[float, int]], percent: float) -> float | TooFew:
-    """The same where `ordered` holds (value, how many times it occurred), values ascending."""
-    total, needed = sum(count for _, count in ordered), minimum_samples(percent)
-    if total < needed:
-        return TooFew(n=total, needed=needed)
-    wanted, seen = rank(total, percent), 0
-    for value, count in ordered:
-        seen += count
-        if seen >= wanted:
-            return value
-    raise AssertionError("counts add up to the total")
-
-
 def interval_ranks(n: float, percent: float, level: float = 0.95) -> tuple[int | None, int | None]:
     """Ranks r < s (from 1) of independent samples: P(X_r <= percentile < X_s) >= `level`, whatever the distribution.
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pycore.stats.estimates import TooFew
-from pycore.stats.percentiles import interval_ranks, minimum_samples, percentile, rank, weighted_percentile
+from pycore.stats.percentiles import interval_ranks, minimum_samples, percentile, rank
+from pycore.stats.weighted import Ordered
 
 
 def test_p99_of_three_is_the_largest_by_rank_and_no_number_by_sample_size():
@@ -45,10 +46,12 @@ def test_no_percentile_outside_the_open_range(percent):
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 9)), min_size=30, max_size=80, unique_by=lambda p: p[0]))
 def test_weighted_percentile_is_that_of_the_samples_written_out(pairs):
-    pairs.sort()
-    written = [value for value, count in pairs for _ in range(count)]
+    written = sorted(value for value, count in pairs for _ in range(count))
+    ordered = Ordered(pairs)
     for percent in (50, 90, 95, 99):
-        assert weighted_percentile(pairs, percent) == percentile(written, percent)
+        assert ordered.percentile(percent) == percentile(written, percent)
+    for value in (-1, written[0], written[len(written) // 2], 25, 99):
+        assert ordered.at_most(value) == sum(one <= value for one in written)
 
 
 def exactly_below(count: int, n: int, p: Fraction) -> Fraction:
