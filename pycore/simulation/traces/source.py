@@ -135,11 +135,10 @@ def gunzip(first: bytes, chunks: Iterator[bytes], file: str) -> Iterator[bytes]:
         while not member.eof and (out := member.decompress(b"", CHUNK)):
             given += len(out)
             yield out
-    except zlib.error as fault:
-        raise TraceError(file, None, f"the gzip is damaged after {given:,} unpacked bytes ({fault})",
-                         offset=given) from None
+    except zlib.error:
+        raise TraceError(file, None, f"the gzip is damaged after {given:,} unpacked bytes") from None
     if not member.eof:
-        raise TraceError(file, None, f"the gzip is cut off: it ends after {given:,} unpacked bytes", offset=given)
+        raise TraceError(file, None, f"the gzip is cut off: it ends after {given:,} unpacked bytes")
 
 
 def limited(chunks: Iterator[bytes], file: str, most_bytes: int) -> Iterator[bytes]:

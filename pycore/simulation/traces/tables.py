@@ -2,7 +2,8 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -13,6 +14,10 @@ from pycore.simulation.traces.source import Line
 
 DELIMITERS = (",", ";", "\t")
 ACCEPTED = "accepted: CSV with a header, JSON lines (one object a request) or one JSON document"
+
+DEEPEST = 32
+"""Nesting of a JSON document. No trace needs more, and json in Pyodide brings the whole runtime down at some thousands."""
+_BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
 
 Row = tuple[int, Sequence[object]]
 
@@ -91,8 +96,10 @@ def cells(lines: Iterator[Line], delimiter: str, file: str) -> Iterator[tuple[in
             row = next(reader)
         except StopIteration:
             return
-        except csv.Error as fault:
-            raise TraceError(file, None, f"this is no CSV ({fault})", line=starts[0] if starts else number) from None
+        except csv.Error:
+            raise TraceError(file, None, "this is no CSV: a carriage return within a line, or a cell of more than "
+                                         f"{csv.field_size_limit():,} characters (a quote left open?)",
+                             line=starts[0] if starts else number) from None
         yield starts[0], row
 
 
@@ -145,31 +152,55 @@ def json_items(items: list[Any], file: str) -> Table:
 
 def not_a_number(name: str) -> None:
     """What json calls for NaN and Infinity, which are no JSON."""
-    raise ValueError(f"{name} is no number")
+    raise ValueError(name)
 
 
 def parsed(line: Line, file: str, *, strict: bool = True) -> Any:
     """One line of JSON. Raises TraceError with line and column; with `strict` False None where it is not complete."""
-    return loaded(line.text, file, lambda fault: (line.number, fault.colno), strict)
+    return loaded(line.text, file, (line.number,), strict)
 
 
 def document(lines: Iterator[Line], file: str) -> Any:
     """All lines as one JSON document. Raises TraceError with line and column."""
     kept = list(lines)
-    text = "\n".join(line.text for line in kept)
-    return loaded(text, file, lambda fault: (kept[min(fault.lineno, len(kept)) - 1].number, fault.colno), True)
+    return loaded("\n".join(line.text for line in kept), file, tuple(line.number for line in kept), True)
 
 
-def loaded(text: str, file: str, place: Callable[[json.JSONDecodeError], tuple[int, int]], strict: bool) -> Any:
-    """JSON that is refused with its place."""
+def loaded(text: str, file: str, numbers: Sequence[int], strict: bool) -> Any:
+    """JSON whose lines have these numbers in the file, or a fault with its place.
+
+    The words are ours: json's own, and where it finds a comma too many, differ between versions of Python.
+    """
+    if too_deep(text):
+        raise TraceError(file, None, f"this JSON is nested too deep; accepted: at most {DEEPEST} levels", line=numbers[0])
     try:
         return json.loads(text, parse_constant=not_a_number)
     except json.JSONDecodeError as fault:
         if not strict:
             return None
-        line, column = place(fault)
-        raise TraceError(file, None, f"this is no JSON: {fault.msg}", line=line, column_number=column) from None
-    except (ValueError, RecursionError) as fault:  # NaN, a number of thousands of digits, nested too deep
-        reason = "nested too deep" if isinstance(fault, RecursionError) else str(fault)
-        start = place(json.JSONDecodeError("", text, 0))[0] if text else None
-        raise TraceError(file, None, f"this is no JSON for a trace: {reason[:120]}", line=start) from None
+        position, before = fault.pos, text[:fault.pos].rstrip()
+        if text[position:position + 1] in ("}", "]") and before.endswith(","):
+            position = len(before) - 1
+        number, start = text.count("\n", 0, position), text.rfind("\n", 0, position) + 1
+        rest = text[position:position + 20].split("\n")[0]
+        raise TraceError(file, rest or None, "this is no JSON from here on" if rest else "this JSON is cut off here",
+                         line=numbers[min(number, len(numbers) - 1)], column_number=position - start + 1) from None
+    except ValueError:
+        raise TraceError(file, None, "this JSON holds NaN, Infinity or a number of thousands of digits; accepted: "
+                                     "numbers", line=numbers[0]) from None
+
+
+def too_deep(text: str) -> bool:
+    """Whether brackets nest deeper than a trace's do; counted only where there are so many at all."""
+    if text.count("[") + text.count("{") <= DEEPEST:
+        return False
+    depth = 0
+    for found in _BRACKETS.finditer(text):
+        first = found[0][0]
+        if first in "[{":
+            depth += 1
+            if depth > DEEPEST:
+                return True
+        elif first in "]}":
+            depth -= 1
+    return False
