@@ -75,7 +75,7 @@ class Player {
   // ---- controls -----------------------------------------------------------------------------------------------------
 
   controls(place) {
-    const button = (text, label, act) => { const made = make("button", { type: "button", className: "button", textContent: text, title: label, ariaLabel: label }); this.listen("click", act, made); return made; };
+    const button = (text, label, act) => { const made = make("button", { type: "button", className: "button", textContent: text, title: label, ...(text.length < 2 ? { ariaLabel: label } : {}) }); this.listen("click", act, made); return made; };
     this.button = button("▶ Play", "Play (space)", this.toggle);
     if (still.matches) Object.assign(this.button, { disabled: true, title: "Your system asks for no motion; step or scrub instead" });
     this.scrub = make("input", { type: "range", min: 0, max: 1000, value: 1000, ariaLabel: "Time" });
