@@ -26,6 +26,7 @@ FRONT = ("scheduler", "against", "workload", "model", "hardware", "chunk_budget"
 COMMAND = "sched-sim compare"
 MODULE = "pycore.systems.sched_sim"
 PACKAGES = ()
+DATA = ("serving-profiles", "llm-serving-traces", "catalog")
 SAME = 0.01  # two gaps that differ by less than this share are called the same
 
 Sentence = tuple[str | Number, ...]
