@@ -107,9 +107,9 @@ class RequestRecord:
     dropped_ns: int | None = None
     dropped: str | None = None  # why it was refused or given up; None of one that finished or is still in the system
     generated_tokens: int = 0  # emitted
-    cached_tokens: int = 0  # prompt tokens whose KV was found in the prefix cache when it was first admitted
+    cached_tokens: int = 0  # prompt tokens whose KV was found in the prefix cache and never computed for this request
     computed_tokens: int = 0  # tokens whose KV existed at the end
-    recomputed_tokens: int = 0  # over its preemptions: KV tokens it had, less those found cached on its return
+    recomputed_tokens: int = 0  # tokens computed again after preemptions
     preemptions: int = 0
     deadline_ns: int | None = None  # for the first token
     spans: tuple[Span, ...] = ()

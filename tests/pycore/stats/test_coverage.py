@@ -16,7 +16,7 @@ from pycore.stats.describe import describe
 from pycore.stats.percentiles import interval_ranks
 from pycore.stats.queues import mm1_sojourn, mm1_sojourn_quantile
 
-WORTH, RUNS, LOADS = 200, 150, (0.5, 0.8, 0.9)
+WORTH, RUNS, LOADS = 200, 100, (0.5, 0.8, 0.9)
 NOMINAL, FLOOR = 0.95, 0.90
 
 
