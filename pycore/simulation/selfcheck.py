@@ -103,20 +103,26 @@ def tokens_emitted(result: Result) -> Check:
 
 
 def tokens_computed(result: Result) -> Check:
-    """What went through the model: what is cached at the end, less found in the prefix cache, plus computed again."""
-    done = due = 0
+    """What went through the model: what is cached at the end, less found in the prefix cache, plus computed again. Work
+    on requests that were preempted and never came back is counted as given up."""
+    done = due = given_up = 0
     fault = ""
     for request in result.requests:
         worked = sum(span.tokens for span in request.spans if span.kind in (PREFILL, DECODE))
+        if request.preemptions and not request.finished:
+            given_up += worked
+            continue
         owed = request.computed_tokens - request.cached_tokens + request.recomputed_tokens
         ended = request.prompt_tokens + request.generated_tokens - 1
         if not fault and (worked != owed or request.finished and request.computed_tokens != ended):
             fault = f"{request.id}: {worked} computed, {owed} owed, {request.computed_tokens} of {ended} cached at the end"
         done, due = done + worked, due + owed
-    cached = sum(request.cached_tokens for request in result.requests)
-    again = sum(request.recomputed_tokens for request in result.requests)
+    kept = [request for request in result.requests if request.finished or not request.preemptions]
+    cached = sum(request.cached_tokens for request in kept)
+    again = sum(request.recomputed_tokens for request in kept)
+    lost = f"; {given_up:,} more given up" if given_up else ""
     return Check(name="Tokens computed", law="computed = held at the end − found cached + computed again", left=done,
-                 right=due, fault=fault, says=f"{done:,} = {done + cached - again:,} − {cached:,} + {again:,}")
+                 right=due, fault=fault, says=f"{done:,} = {done + cached - again:,} − {cached:,} + {again:,}{lost}")
 
 
 def steps_add_up(result: Result) -> Check:
