@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from pycore.simulation.traces import Trace, read_trace
-from runtime.measure.scheduler_rows import COLUMNS, scheduler_rows
+from runtime.measure import golden_rows, scheduler_rows
 from runtime.measure.tables import csv_text, settle
 
 FOLDER = "data/llm-serving-traces"
@@ -140,7 +140,8 @@ def files(facts: Path, sources: Sequence[dict[str, object]]) -> dict[str, str]:
     """Every file of the dataset that is generated."""
     return {f"{FOLDER}/requests.csv": csv_text(REQUESTS, request_rows(facts)),
             f"{FOLDER}/sources.csv": csv_text(SOURCES, sources),
-            f"{FOLDER}/schedulers.csv": csv_text(COLUMNS, scheduler_rows())}
+            f"{FOLDER}/schedulers.csv": csv_text(scheduler_rows.COLUMNS, scheduler_rows.scheduler_rows()),
+            f"{FOLDER}/validation.csv": csv_text(golden_rows.COLUMNS, golden_rows.validation_rows())}
 
 
 def main() -> int:

@@ -8,6 +8,7 @@ import statistics
 import zlib
 from datetime import UTC, datetime
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -157,15 +158,17 @@ FAULTS = {
     "only failures": ("Timestamp,Request tokens,Response tokens\n1,5,0\n", ("no request",)),
     "nothing": ("", ("the file is empty",)),
     "blank": (" \n\n  \n", ("the file is empty",)),
-    "broken json line": (MOONCAKE + '{"timestamp": 3,\n', ("line 3", "no JSON")),
+    "broken json line": (MOONCAKE + '{"timestamp": 3,\n', ("line 3", "JSON is cut off here")),
     "json of another kind": (MOONCAKE + "[1]\n", ("line 3", "one JSON object a line")),
-    "json nan": (MOONCAKE + '{"timestamp": NaN, "input_length": 1, "output_length": 1}\n', ("line 3", "NaN is no number")),
+    "json nan": (MOONCAKE + '{"timestamp": NaN, "input_length": 1, "output_length": 1}\n', ("line 3", "NaN")),
+    "json comma too many": (MOONCAKE + '{"timestamp": 3, "input_length": 1,}\n', ("line 3", "column 35", "',}' is not accepted", "no JSON from here")),
+    "json cut off": ('[{"timestamp": 3,\n "input_length": 1', ("line 2", "cut off here")),
     "json field missing": (MOONCAKE + '{"timestamp": 3, "input_length": 1}\n', ("line 3", "column output_length", "'nothing'")),
     "json truth": (MOONCAKE + '{"timestamp": 3, "input_length": true, "output_length": 1}\n', ("line 3", "column input_length", "'True'")),
     "json infinity": (MOONCAKE + '{"timestamp": 1e999, "input_length": 1, "output_length": 1}\n', ("line 3", "column timestamp")),
     "json hashes": (MOONCAKE + '{"timestamp": 3, "input_length": 1, "output_length": 1, "hash_ids": [1.5]}\n', ("line 3", "column hash_ids")),
     "json nested deep": ("[" * 100_000, ("nested too deep",)),
-    "json huge integer": ('{"timestamp": ' + "9" * 5_000 + ', "input_length": 1, "output_length": 1}\n' + MOONCAKE, ("trace",)),
+    "json huge integer": ('{"timestamp": ' + "9" * 5_000 + ', "input_length": 1, "output_length": 1}\n' + MOONCAKE, ("line 1", "thousands of digits")),
     "json object of no kind": ('{"a": 1, "b": [2]}', ("a JSON object with a, b",)),
     "json list of numbers": ("[1, 2]", ("a list that holds no objects",)),
     "json empty list": ("[]", ("an empty list",)),
@@ -365,6 +368,42 @@ def test_mooncakes_blocks_are_one_for_each_512_tokens_begun():
     for name in ("mooncake-conversation", "mooncake-synthetic"):
         trace = samples.sample(name)
         assert all(len(ids) == -(-prompt // 512) for ids, prompt in zip(trace.hash_ids, trace.prompt_tokens, strict=True))
+
+
+FOLDER = Path(__file__).resolve().parents[3] / "data" / "llm-serving-traces"
+
+
+def rows_of(name: str) -> list[dict[str, str]]:
+    with open(FOLDER / name, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_dataset_is_as_large_as_promised_and_small_enough_to_load():
+    assert len(rows_of("requests.csv")) >= 165 and len(rows_of("schedulers.csv")) >= 15
+    assert (FOLDER / "requests.csv").stat().st_size < 150_000
+    assert len(rows_of("validation.csv")) >= 12
+    held = [row for row in rows_of("validation.csv") if row["target_percent"]]
+    assert len(held) == 8 and all(abs(float(row["error_percent"])) <= float(row["target_percent"]) for row in held)
+    assert {row["basis"] for row in rows_of("schedulers.csv")} == {"simulated"}
+    assert all(int(row["completed"]) + int(row["dropped"]) <= int(row["requests"]) for row in rows_of("schedulers.csv"))
+
+
+def test_the_datasets_card_names_its_files():
+    head, _, body = (FOLDER / "README.md").read_text(encoding="utf-8").removeprefix("---\n").partition("\n---\n")
+    files = [line.split(": ")[1] for line in head.splitlines() if line.strip().startswith("data_files")]
+    assert sorted(files) == sorted(path.name for path in FOLDER.glob("*.csv")) and all(f"## {name}" in body for name in files)
+    keys = {line.split(":")[0] for line in head.splitlines() if line[:1].isalpha()}
+    assert {"license", "license_name", "license_link", "pretty_name", "language", "size_categories", "tags", "configs"} <= keys
+    assert (FOLDER / "NOTICE").exists() and head.count("default: true") == 1
+
+
+def test_nesting_is_counted_outside_of_strings_alone():
+    """json in Pyodide dies of some thousand levels and takes the page's runtime along."""
+    text = json.dumps([{"timestamp": 0, "input_length": 1, "output_length": 1, "note": "[{" * 500 + '\\"['}] * 3)
+    assert len(read_trace(text)) == 3
+    for deep in ("[" * 33, '{"a":' * 33, "[" * 33 + "]" * 33, '{"a": [' + "[" * 40):
+        with pytest.raises(TraceError, match="nested too deep"):
+            read_trace(deep)
 
 
 # --- fuzz -----------------------------------------------------------------------------------------------------------------
