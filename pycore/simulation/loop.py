@@ -91,8 +91,7 @@ class Loop:
         reported = 0
         while (then := self.next_ns()) is not None:
             if self.until_ns is not None and then > self.until_ns:
-                self.advance(max(self.until_ns, self.now))
-                self.interrupt()
+                self.cut(self.until_ns)
                 return
             self.advance(then)
             self.turn()
@@ -103,6 +102,16 @@ class Loop:
         inside = [name for scheduler in self.fleet.schedulers for name in scheduler.sequences]
         if inside:
             raise Stuck(f"{len(inside)} requests wait and nothing happens any more; the first is {inside[0]}")
+
+    def cut(self, until_ns: int) -> None:
+        """Nothing more is taken or planned; the steps that have begun end."""
+        for server in self.servers:
+            server.interrupt(until_ns)
+        while (dues := [due for server in self.servers if (due := server.due_ns) is not None]):
+            self.advance(min(dues))
+            for server in self.servers:
+                if server.due_ns == self.now:
+                    self.ended(server)
 
     def turn(self) -> None:
         """All that happens at the present time, in the order of the module's docstring."""
@@ -199,10 +208,12 @@ class Loop:
     # The end --------------------------------------------------------------------------------------------------------
 
     def close(self) -> int:
-        """Close what is open; when the last step ended."""
+        """Close what is open; when the last step ended (a run cut while KV moved: when that was)."""
         for server in self.servers:
             server.recorder.close()
-        return max([server.free_ns for server in self.servers if server.steps], default=0)
+        ends = [server.free_ns for server in self.servers if server.steps]
+        inside = any(scheduler.sequences for scheduler in self.fleet.schedulers)
+        return max(ends + [self.now] * inside, default=0)
 
     def requests(self, makespan_ns: int) -> tuple[RequestRecord, ...]:
         """Requests in order of arrival."""
