@@ -106,8 +106,13 @@ class Memory:
         """Bring its blocks back into new ones; the caller has asked for room."""
         sequence.block_table = self.pool.take(len(sequence.host_table))
         swap = self._swap(sequence, tuple(sequence.block_table))
-        self.drop_host(sequence)
+        sequence.host_table = []
         return swap
+
+    def free_host(self, swaps: tuple[Swap, ...]) -> None:
+        """Host blocks of sequences swapped in are free for the next step: in this one, swaps out happen first."""
+        for swap in swaps:
+            self.host.release(swap.host_blocks)
 
     def drop_host(self, sequence: Sequence) -> None:
         if sequence.host_table:

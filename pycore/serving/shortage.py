@@ -50,6 +50,6 @@ def extend(step: "Step", sequence: Sequence, count: int) -> bool:
         return False
     if shared and memory.shares_its_next_block(sequence):  # the other holder may be gone by now
         step.copies += (memory.copy_on_write(sequence),)
-        step.copied.add(sequence.serial)
+        step.pinned.add(sequence.serial)
     sequence.block_table += step.pool.take(count)
     return True

@@ -47,7 +47,7 @@ class Step:
         self.scheduler, self.now_ns = scheduler, now_ns
         self.memory, self.pool, self.limits = scheduler.memory, scheduler.pool, scheduler.limits
         self.room = scheduler.limits.max_batched_tokens
-        self.copied: set[int] = set()  # those that were given a copy of a shared block
+        self.pinned: set[int] = set()  # those for whom blocks are copied or swapped in: not to be swapped out as well
 
     # What a policy asks ---------------------------------------------------------------------------------------------
 
@@ -124,8 +124,8 @@ class Step:
         for sequence in tuple(prefilling.values()) if prefilling else ():
             if self.room <= 0:
                 break
-            if sequence.serial not in prefilling:
-                continue  # preempted for one before it
+            if sequence.serial not in prefilling or sequence.serial in self.pinned:
+                continue  # preempted for one before it, or only just swapped in
             count = min(sequence.known - sequence.computed_tokens, self.room)
             need = self.pool.blocks_for(sequence.computed_tokens + count) - len(sequence.block_table)
             if extend(self, sequence, need):
@@ -169,6 +169,7 @@ class Step:
         if not self._has_blocks(sequence.known, []):
             return self._fails("no blocks", sequence.id)
         self.swapped_in += (self.memory.swap_in(sequence),)
+        self.pinned.add(sequence.serial)
         self.scheduler.seat(sequence, self.now_ns, None)
         if sequence.issued_tokens and sequence.computed_tokens == sequence.known - 1:
             self.joining += (sequence,)
@@ -227,17 +228,19 @@ class Step:
 
     def candidates(self) -> list[Sequence]:
         """Running sequences that can be preempted, oldest admission first: those that did not advance in this step."""
-        advanced = {part.sequence.serial for part in self.parts} | self.copied
         prefilling = self.scheduler.prefilling
-        return [sequence for serial, sequence in self.scheduler.running.items()
-                if serial not in advanced
-                and (serial in prefilling or (sequence.slot is not None and self.tick < 0))]
+        decoding = self.tick < 0
+        advanced = {part.sequence.serial for part in self.parts} | self.pinned
+        return [sequence for serial, sequence in self.scheduler.running.items() if serial not in advanced
+                and (serial in prefilling or (decoding and (sequence.slot is not None or sequence in self.held)))]
 
     def preempt(self, sequence: Sequence) -> None:
         """Send a running sequence back to those who wait, its blocks to the host or to the pool."""
         swap = self.scheduler.unseat(sequence)
         if swap is not None:
             self.swapped_out += (swap,)
+        if self.held:
+            self.held = tuple(held for held in self.held if held is not sequence)
         self.preempted += (sequence,)
 
     def refuse(self, sequence: Sequence, reason: str) -> None:
@@ -246,11 +249,15 @@ class Step:
         self.refused += (sequence,)
 
     def compose(self) -> None:
-        """Let the policy compose the step; once more when all it did was to take the only sequence's blocks away."""
+        """Let the policy compose the step; once more when all it did was to take blocks away from those who need them."""
         policy = self.scheduler.policy
         policy.compose(self)
         if self.preempted and self.tick < 0 and not self.parts:
             self.short, self.stop = False, None
+            self.joining = tuple(sequence for sequence in self.joining if sequence not in self.held)
+            for sequence in self.held:
+                self.scheduler.decodes.join(sequence)
+            self.held = ()
             policy.compose(self)
 
     # The plan -------------------------------------------------------------------------------------------------------
@@ -258,6 +265,8 @@ class Step:
     def plan(self) -> StepPlan:
         """The step as it stands, frozen."""
         scheduler, parts = self.scheduler, self.parts
+        if self.swapped_in:
+            self.memory.free_host(self.swapped_in)
         singles = sum(part.decode for part in parts) if parts else 0
         return StepPlan(
             step=scheduler.steps, tick=self.tick, decode_count=len(self.decodes) + singles,
