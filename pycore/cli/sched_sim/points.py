@@ -62,10 +62,10 @@ def places(asked: Asked, over: str, values: str | None) -> tuple[Place, ...]:
         if asked.query.scheduler not in ("chunked", "disaggregated"):
             raise InputError("scheduler", asked.query.scheduler, "accepted with --over chunk: chunked, disaggregated (other "
                              "policies have no chunk budget)")
-        chosen = sorted(set(listed(values, whole=True))) if values else list(CHUNKS)
+        chosen = sorted({int(size) for size in listed(values, whole=True)}) if values else list(CHUNKS)
         rate = own_rate(asked) or 0.0
         return tuple(Place(at=size, rate_per_s=rate, asked=replace(
-            asked, query=replace(asked.query, chunk_budget=int(size)))) for size in chosen)
+            asked, query=replace(asked.query, chunk_budget=size))) for size in chosen)
     own = own_rate(asked)
     if own is None:
         workload(asked).at_rate(1.0)  # says which workloads have a rate
