@@ -31,10 +31,10 @@ def charts(page: Any) -> dict[str, dict]:
             found[name] = share(rows, policies, what, title)
     if page.sweep:
         found |= sweep_charts(page.sweep)
-    if page.replay and page.replay.points:
+    if page.replay.points:
         found["replay"] = replay(page.replay.points)
     if page.draws and page.draws.points:
-        found["draws"] = draws(page.draws.points)
+        found["draws"] = draws(page.draws)
     return found
 
 
@@ -96,45 +96,44 @@ def share(rows: Any, policies: tuple[str, ...], what: str, title: str) -> dict:
 
 
 def sweep_charts(sweep: Any) -> dict[str, dict]:
-    """Latency and goodput over the swept quantity, the knee marked."""
+    """Latency and goodput over the swept quantity, the knees marked."""
     rows = values(("policy", "x", "ttft", "tpot", "good", "offered"), sweep.points)
     x = axis("x", sweep.axis, log=sweep.log)
     by = {"color": policy(sweep.policies, "color"), "strokeDash": policy(sweep.policies, "strokeDash")}
     line = {"type": "line", "strokeWidth": 2, "point": {"size": 30}}
-    knee = [{"data": values(("knee",), [(one,) for one in sweep.knees]),
+    knee = [{"data": values(("x",), [(one,) for one in sweep.knees]),
              "mark": {"type": "rule", "color": "var(--bad)", "strokeDash": [4, 3]},
-             "encoding": {"x": axis("knee", sweep.axis, log=sweep.log)}}] if sweep.knees else []
-    found = {
-        "sweep-first": spec("Median time to first token over the sweep.", [
-            {"data": rows, "mark": line, "encoding": {"x": x, "y": axis("ttft", "p50 TTFT, s", log=True)} | by}, *knee]),
-        "sweep-pace": spec("Mean time per output token over the sweep.", [
-            {"data": rows, "mark": line, "encoding": {"x": x, "y": axis("tpot", "mean TPOT, s")} | by}, *knee]),
-        "sweep-good": spec("Requests per second within the targets over the sweep.", [
-            {"data": rows, "mark": line, "encoding": {"x": x, "y": axis("good", "goodput, requests/s")} | by}, *knee]),
-    }
-    return found
+             "encoding": {"x": x}}] * bool(sweep.knees)
+
+    def drawn(field: str, title: str, description: str, *, log: bool = False) -> dict:
+        encoding = {"x": x, "y": axis(field, title, log=log)} | by
+        return spec(description, [{"data": rows, "mark": line, "encoding": encoding}, *knee])
+
+    first, pace = "p50 time to first token, ms", "mean time per output token, ms"
+    return {"sweep-first": drawn("ttft", first, "Median time to first token over the sweep.", log=True),
+            "sweep-pace": drawn("tpot", pace, "Mean time per output token over the sweep.", log=True),
+            "sweep-good": drawn("good", "requests/s within targets", "Requests per second within the targets.")}
 
 
 def replay(points: Any) -> dict:
-    """Simulated against real end-to-end time of each request; colour and shape say how far apart they are."""
-    data = values(("run", "real", "simulated", "error", "band"), points)
+    """Simulated against real end-to-end time of each request; colour says how far apart they are, shape which run."""
+    data = values(("run", "real", "simulated", "band"), points)
     ends = [min(min(one[1], one[2]) for one in points), max(max(one[1], one[2]) for one in points)]
-    colour = {"field": "band", "type": "nominal", "scale": {
+    x, y = axis("real", "real, s", log=True), axis("simulated", "simulated, s", log=True)
+    colour = {"field": "band", "type": "nominal", "legend": {"orient": "top", "title": None}, "scale": {
         "domain": ["within 2 %", "within 5 %", "within 10 %", "further"],
-        "range": ["var(--c3)", "var(--c5)", "var(--c2)", "var(--c6)"]}, "legend": {"orient": "top", "title": None}}
-    shape = {"field": "run", "type": "nominal", "legend": {"orient": "top", "title": None}}
+        "range": ["var(--c3)", "var(--c5)", "var(--c2)", "var(--c6)"]}}
+    shape = {"field": "run", "type": "nominal", "legend": {"orient": "top", "title": None, "labelLimit": 240}}
     return spec("Simulated against real time of each request.", [
-        {"data": values(("a", "b"), [(ends[0], ends[0]), (ends[1], ends[1])]),
-         "mark": {"type": "line", "color": "var(--soft)", "strokeDash": [4, 3]},
-         "encoding": {"x": axis("a", "real, s"), "y": axis("b", "simulated, s")}},
-        {"data": data, "mark": {"type": "point", "filled": True, "size": 22, "opacity": 0.7},
-         "encoding": {"x": axis("real", "real, s"), "y": axis("simulated", "simulated, s"), "color": colour,
-                      "shape": shape}}], height=330)
+        {"data": values(("real", "simulated"), [(end, end) for end in ends]), "encoding": {"x": x, "y": y},
+         "mark": {"type": "line", "color": "var(--soft)", "strokeDash": [4, 3]}},
+        {"data": data, "mark": {"type": "point", "filled": True, "size": 24, "opacity": 0.8},
+         "encoding": {"x": x, "y": y, "color": colour, "shape": shape}}], height=330)
 
 
-def draws(points: Any) -> dict:
+def draws(found: Any) -> dict:
     """A figure of every draw, by policy."""
-    return spec("One point a draw.", [
-        {"data": values(("policy", "y"), points), "mark": {"type": "tick", "thickness": 1.5, "color": "var(--c1)"},
+    return spec("One stroke a draw.", [
+        {"data": values(("policy", "y"), found.points), "mark": {"type": "tick", "thickness": 1.5, "color": "var(--c1)"},
          "encoding": {"y": {"field": "policy", "type": "nominal", "title": None},
-                      "x": axis("y", "p90 time to first token, s", log=True)}}], height=140)
+                      "x": axis("y", f"{found.what}, ms", log=True)}}], height=140)

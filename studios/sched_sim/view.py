@@ -15,7 +15,8 @@ from studios.sched_sim import charts as drawings
 from studios.sched_sim import files
 from studios.sched_sim.gantt import Gantt, gantt
 from studios.sched_sim.lines import Lines, lines
-from studios.sched_sim.outlook import Draws, Replay, Sweep, draws_view, replay_view, sweep_view
+from studios.sched_sim.outlook import Draws, Sweep, draws_view, sweep_view
+from studios.sched_sim.replays import Replay, replay_view
 from studios.sched_sim.table import Table, table
 from studios.sched_sim.waits import Loss, Wait, losses, waits
 
@@ -72,7 +73,8 @@ class Page:
     sweep: Sweep | None = help_field("the sweep, or None")
     sweep_links: tuple[tuple[str, str], ...] = help_field("(text, link) that ask for a sweep or for draws")
     draws: Draws | None = help_field("the spread over draws, or None")
-    replay: Replay | None = help_field("the validated replay, or None")
+    replay: Replay = help_field("the validated replay")
+    computing: bool = help_field("whether a sweep or draws are still being computed")
     checks: tuple[Laws, ...] = help_field("what every run verified about itself")
     ledger: tuple[Group, ...] = help_field("every number on the page, explained")
 
@@ -95,11 +97,14 @@ def page(answer: Any) -> Page:
     figures = table(answer, ledger, [None if one is None else one[0] for one in silences])
     ledger.section("Waiting")
     lost, waited = losses(answer, ledger), waits(answer, ledger)
+    ledger.section("Real runs beside their simulation")
+    checks = replay_view(ledger)
     ledger.section("Sweeps and intervals")
     return Page(
         answer=answer, verdict=verdict, trade=paid, lead=opening, notes=tuple(map(plain, answer.notes)),
         gantt=picture, table=figures, waits=waited, losses=lost, lines=lines(answer), sweep=sweep_view(answer, ledger),
-        sweep_links=sweep_links(answer.query), draws=draws_view(answer, ledger), replay=replay_view(ledger),
+        sweep_links=sweep_links(answer.query), draws=draws_view(answer, ledger), replay=checks,
+        computing=bool(answer.query.sweep != "none" and not answer.sweep or answer.query.draws and not answer.draws),
         checks=tuple(map(checked, answer.runs)), ledger=ledger.groups())
 
 

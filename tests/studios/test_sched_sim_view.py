@@ -201,6 +201,41 @@ def test_nothing_simulated_is_called_measured(pages):
         assert all(number.kind != "measured" for number in found(page, explain.Number))
 
 
+def test_a_sweep_bends_and_the_first_page_stands_before_it():
+    """The figures come at once, the sweep after them; what is shown is what the points say."""
+    first, *_, last = [item for item in view.steps(from_url(view.Query, EXAMPLES["sweep"]["query"])) if isinstance(item, view.Page)]
+    assert first.computing and not first.sweep and first.table == last.table
+    assert not last.computing and len(last.sweep.places) == len(last.answer.sweep) == len(last.sweep.points)
+    assert [turn.policy for turn in last.sweep.turns] == list(last.table.policies)
+    knees = {found.knee.value for _, found in last.answer.bends if found.knee}
+    assert set(last.sweep.knees) == knees
+
+
+def test_chunk_budgets_trade_first_tokens_for_pace(pages):
+    points = pages["chunks"].sweep.points
+    budgets = [point[1] for point in points]
+    assert budgets == sorted(budgets) and len(budgets) >= 4
+    assert points[0][3] > points[-1][3] or points[0][2] > points[-1][2]
+
+
+def test_draws_show_their_spread(pages):
+    found = pages["draws"].draws
+    assert len(found.points) == 12 and len({y for _, y in found.points}) > 6
+    for row in found.rows:
+        assert len(row.figures) == 3
+        mine = sorted(y for label, y in found.points if label == row.policy)
+        assert row.figures[0].text == view.seconds(mine[0] / 1e3) and row.figures[2].text == view.seconds(mine[-1] / 1e3)
+
+
+def test_the_replay_shows_every_request_and_calls_the_log_reported(pages):
+    replay = pages["default"].replay
+    assert len({line.run for line in replay.lines}) == 2 and len(replay.lines) == 8
+    assert all(line.reported.kind == "reported" for line in replay.lines)
+    assert all(line.near == (abs(float(line.error.text.rstrip(" %"))) <= 5) for line in replay.lines)
+    from studios.sched_sim.replays import validations
+    assert sum(int(count.replace(",", "")) for _, count in replay.bands) == sum(len(one.end_to_end) for one in validations())
+
+
 # ---- template and documentation
 
 
@@ -348,7 +383,9 @@ def test_charts_have_data_and_a_description(pages):
         for name, spec in view.charts(page).items():
             assert spec["description"] and spec["width"] == "container", name
             assert "NaN" not in json.dumps(spec) and "Infinity" not in json.dumps(spec)
-    assert set(view.charts(pages["default"])) >= {"gaps", "first", "pace", "first-share", "gap-share"}
+    assert set(view.charts(pages["default"])) == {"gaps", "first", "pace", "first-share", "gap-share", "replay"}
+    assert {"sweep-first", "sweep-pace", "sweep-good"} <= set(view.charts(pages["sweep"]))
+    assert "draws" in view.charts(pages["draws"])
 
 
 def found(value: Any, cls: type) -> Any:
