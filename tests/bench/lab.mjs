@@ -20,5 +20,8 @@ const found = lab.run_simulation(JSON.stringify({
   simulation: { log_interval: 1000 },
 }));
 const read = (value) => (value instanceof Map ? Object.fromEntries([...value].map(([key, one]) => [key, read(one)])) : value);
-console.log(JSON.stringify({ start_ms: ready - start, run_ms: performance.now() - ready,
-  completed: read(found).metrics.completed_requests }));
+const run = performance.now() - ready;
+const { metrics, distributions } = read(found);
+const sum = (numbers) => numbers.reduce((total, one) => total + one, 0);
+console.log(JSON.stringify({ start_ms: ready - start, run_ms: run, completed: metrics.completed_requests,
+  prompt_tokens: sum(distributions.input_lengths), output_tokens: sum(distributions.output_lengths) }));
