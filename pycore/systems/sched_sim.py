@@ -10,6 +10,7 @@ from pycore.knobs import knob
 from pycore.ledger import Term, terms_in
 from pycore.nouns import Deployment
 from pycore.roofline.evidence import ends
+from pycore.roofline.question import tokens_a_step
 from pycore.serving.limits import Limits
 from pycore.simulation.draws import Scaled, factors
 from pycore.simulation.generate import Generated, generate
@@ -82,7 +83,8 @@ class Query:
                              help="Tokens a step may carry under chunked prefill (C).")
     max_sequences: int = knob(256, "Sequences", low=1, high=1 << 16, group=SCHEDULING,
                               help="Most sequences that run at the same time (--max-num-seqs).")
-    max_batched_tokens: int = knob(8192, "Tokens a step", unit="tokens", low=1, high=1 << 20, group=SCHEDULING,
+    max_batched_tokens: int = knob(0, "Tokens a step", unit="tokens", low=0, high=1 << 20, group=SCHEDULING,
+                                   zero="the engine's default for the card",
                                    help="Most tokens in one step of the other policies (--max-num-batched-tokens).")
     kv_blocks: int = knob(0, "KV blocks", low=0, high=1 << 24, group=SCHEDULING, zero="what infersize predicts",
                           help="Blocks of the KV pool of one replica.")
@@ -193,9 +195,9 @@ def machine(query: Query) -> Deployment:
 def requests(query: Query, factor: float = 1.0) -> Generated:
     """The workload's requests, or those of the trace, at `factor` times their rate. Raises InputError."""
     if query.trace.strip():
-        trace = read_trace(query.trace, name="trace", limit=query.limit)
+        trace = read_trace(query.trace, name="trace", limit=query.limit, seed=query.seed)
         return generate(parse(f"replay trace=trace speed={factor:g}"), block_size=query.block_size, traces={"trace": trace})
-    workload = parse(f"{PRESET_NAMES.get(query.workload, query.workload)} seed={query.seed}")
+    workload = parse(PRESET_NAMES.get(query.workload, query.workload), seed=query.seed)
     if factor != 1.0:
         workload = workload.at_rate((workload.speed if workload.arrivals == "replay" else workload.rate) * factor)
     if query.limit:
@@ -205,7 +207,7 @@ def requests(query: Query, factor: float = 1.0) -> Generated:
 
 def limits(query: Query, deployment: Deployment) -> Limits:
     """What one step may hold."""
-    return Limits(max_sequences=query.max_sequences, max_batched_tokens=query.max_batched_tokens,
+    return Limits(max_sequences=query.max_sequences, max_batched_tokens=tokens_a_step(deployment),
                   max_model_length=deployment.model.max_context, chunk_budget=query.chunk_budget)
 
 

@@ -1,7 +1,8 @@
 """Measured points joined by straight lines: one axis (`Line`), and the four axes of an attention table (`Grid`).
 
-Below the first point of an axis the first point holds (a kernel has a floor); beyond the last point the last two go on
-as a straight line.
+Below the first point of an axis the first point holds (a kernel has a floor). Beyond the last point of a line it goes on
+with the slope of its upper half: the last two points are so close that their slope is mostly noise (on the RTX 4090 it
+would make 8,192 tokens a third of what they cost). Beyond the last point of an attention axis the last two go on.
 """
 
 from bisect import bisect_right
@@ -20,7 +21,10 @@ class Line(NamedTuple):
         at, value = self.at, self.value
         if place <= at[0] or len(at) == 1:
             return value[0]
-        upper = min(bisect_right(at, place), len(at) - 1)
+        upper = bisect_right(at, place)
+        if upper == len(at):
+            half = max(0, bisect_right(at, at[-1] / 2) - 1)
+            return value[-1] + (value[-1] - value[half]) / (at[-1] - at[half]) * (place - at[-1])
         lower = upper - 1
         slope = (value[upper] - value[lower]) / (at[upper] - at[lower])
         return value[lower] + slope * (place - at[lower])
