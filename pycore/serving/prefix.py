@@ -75,12 +75,12 @@ class PrefixCache:
 
     def evict(self, block: int) -> bool:
         """Forget what a block holds; False when it held nothing that can be found. Raises for a block with children."""
-        node = self.by_block.pop(block, None)
+        node = self.by_block.get(block)
         if node is None:
             return False
         if node.children:
             raise AssertionError(f"block {block} is evicted before {node.children} that continue it")
-        del self.nodes[node.key]
+        del self.nodes[node.key], self.by_block[block]
         if node.parent is not None:
             node.parent.children -= 1
         return True

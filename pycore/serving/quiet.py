@@ -32,7 +32,11 @@ def steady(scheduler: "Scheduler", step: "Step") -> bool:
         return False
     if step.swapped_in or scheduler.prefilling or scheduler.memory.forked:
         return False
-    if not scheduler.queue or step.stop == ("batch full", None):
+    if not scheduler.queue:
+        return True
+    if getattr(scheduler.policy, "shed", False):
+        return False  # time alone can make it give up on somebody
+    if step.stop == ("batch full", None):
         return True
     head_may_hit = scheduler.pool.prefix_caching and any(sequence.shareable for sequence in scheduler.queue.first(1))
     return scheduler.policy.settled and not head_may_hit

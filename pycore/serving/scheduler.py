@@ -191,6 +191,9 @@ class Scheduler:
             self.hit_tokens += cached
         elif cached is not None:
             sequence.resumed_tokens += cached
+            beyond = max(0, cached - sequence.peak_computed)  # others filled the cache past where it had come
+            sequence.cached_tokens += beyond
+            self.hit_tokens += beyond
 
     def take_seat(self, sequence: Sequence) -> None:
         self.admissions += 1

@@ -117,12 +117,13 @@ class Run:
     engine: Engine | None = None
 
 
-def drive(served: Scheduler, requests, *, actions=(), stops=None, tokens=True, most_steps=20_000) -> Run:
+def drive(served: Scheduler, requests, *, actions=(), stops=None, tokens=True, engine=None,
+          most_steps=20_000) -> Run:
     """Run to the end: requests arrive at step `arrival_ns`, time counts steps, every step is checked.
 
     actions: (step, "abort" | "fork", id). stops: id -> number of tokens after which the model stops by itself.
     """
-    run = Run(engine=Engine(served.pool.block_size))
+    run = Run(engine=engine or Engine(served.pool.block_size))
     todo = deque(sorted(requests, key=lambda request: request.arrival_ns))
     actions = deque(sorted(actions))
     flight, clock, stops = deque(), 0, stops or {}
