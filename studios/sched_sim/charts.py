@@ -111,7 +111,7 @@ def sweep_charts(sweep: Any) -> dict[str, dict]:
 
     first, pace = "p50 time to first token, ms", "mean time per output token, ms"
     return {"sweep-first": drawn("ttft", first, "Median time to first token over the sweep.", log=True),
-            "sweep-pace": drawn("tpot", pace, "Mean time per output token over the sweep.", log=True),
+            "sweep-pace": drawn("tpot", pace, "Mean time per output token over the sweep."),
             "sweep-good": drawn("good", "requests/s within targets", "Requests per second within the targets.")}
 
 
@@ -123,7 +123,7 @@ def replay(points: Any) -> dict:
     colour = {"field": "band", "type": "nominal", "legend": {"orient": "top", "title": None}, "scale": {
         "domain": ["within 2 %", "within 5 %", "within 10 %", "further"],
         "range": ["var(--c3)", "var(--c5)", "var(--c2)", "var(--c6)"]}}
-    shape = {"field": "run", "type": "nominal", "legend": {"orient": "top", "title": None, "labelLimit": 240}}
+    shape = {"field": "run", "type": "nominal", "legend": {"orient": "bottom", "title": None, "labelLimit": 240}}
     return spec("Simulated against real time of each request.", [
         {"data": values(("real", "simulated"), [(end, end) for end in ends]), "encoding": {"x": x, "y": y},
          "mark": {"type": "line", "color": "var(--soft)", "strokeDash": [4, 3]}},

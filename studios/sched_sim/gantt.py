@@ -72,7 +72,8 @@ class Row:
     labels: tuple[Label, ...] = help_field("beside the lanes")
     paths: tuple[Path, ...] = help_field("marks of the lanes")
     band: Band | None = help_field("the longest silence, or None")
-    strips: tuple[str, ...] = help_field("names of the servers whose KV pools are drawn below")
+    strips: tuple[str, ...] = help_field("what stands beside the KV pools drawn below the lanes")
+    pools: str = help_field("the pools in words: 'a KV pool of 2,469 blocks'")
     pool: tuple[Path, ...] = help_field("the KV pools: used and cached blocks")
     say: str = help_field("the drawing in words")
 
@@ -117,7 +118,8 @@ def row(run: Any, lanes: Sequence[Lane], strips: Sequence[Strip], band: Any, spa
         labels=tuple(Label(text=one.id, tokens=one.tokens if high >= LABELLED else "",
                            y=f"{high * index + high * 0.75:g}") for index, one in enumerate(lanes)),
         paths=paths(lanes, high, span), band=None if band is None else drawn_band(band, span),
-        strips=tuple(f"KV pool{f' of {one.name}' if len(strips) > 1 else ''}, {one.blocks:,} blocks" for one in strips),
+        strips=tuple(f"KV, {one.name}" if len(strips) > 1 else "KV pool" for one in strips),
+        pools="; ".join(f"{f'{one.name}: ' if len(strips) > 1 else ''}a KV pool of {one.blocks:,} blocks" for one in strips),
         pool=pool(strips, whole, span),
         say=f"{run.label}: a lane for each of {len(lanes)} requests over {seconds(span / 1e6)}, and the KV pool below")
 

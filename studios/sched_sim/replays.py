@@ -35,7 +35,7 @@ class Replay:
     points: tuple[tuple, ...] = help_field("(run, real s, simulated s, error band) of an even spread of the requests")
     bands: tuple[tuple[str, str], ...] = help_field("(band, how many requests of all runs lie in it)")
     target: str = help_field("the error that was asked for: '5 %'")
-    engine: str = help_field("which engine was logged, with which model")
+    engine: str = help_field("which engine was logged, with which model: 'vLLM 0.19.0 with Llama 3.1 8B'")
 
 
 class Kept(NamedTuple):
@@ -68,7 +68,7 @@ def replay_view(ledger: Ledger) -> Replay:
         points=tuple((card(one.run), real, simulated, band(real, simulated)) for one in found
                      for _, real, simulated in one.end_to_end[::max(1, len(one.end_to_end) // POINTS)]),
         bands=tuple((name, f"{count:,}") for name, count in counts.items()), target=f"{TARGET_PERCENT:g} %",
-        engine=f"{run.engine}, {run.model}")
+        engine=f"{run.engine.replace('vllm', 'vLLM')} with {catalog.model(run.model).name}")
 
 
 def card(run: Any) -> str:
@@ -82,4 +82,4 @@ def band(real: float, simulated: float) -> str:
 
 
 def signed(value: float) -> str:
-    return f"{'+' if value > 0 else ''}{significant(value, 3)} %"
+    return f"{'+' if value > 0 else '−' if value < 0 else ''}{significant(abs(value), 3)} %"

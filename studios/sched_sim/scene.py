@@ -77,6 +77,7 @@ def lanes(result: Result, names: Iterable[str], texts: dict[str, int]) -> tuple[
 
 
 def lane(record: RequestRecord, pieces: Sequence[Mark]) -> Lane:
+    """One request under one policy."""
     end = record.finished_ns if record.finished else record.dropped_ns
     fate = "" if record.finished else record.dropped or "unfinished"
     last = pieces[-1][1] + pieces[-1][2] if pieces else record.arrival_ns // 1000
@@ -160,6 +161,7 @@ def run_json(label: str, its_lanes: Sequence[Lane], strips: Sequence[Strip], ban
 
 
 def flat_marks(pieces: Sequence[Mark]) -> list[int]:
+    """Marks in one list, each start as the distance from the end before it."""
     out, at = [], 0
     for kind, start, length, count in pieces:
         out += (kind, start - at, length, count)
@@ -168,6 +170,7 @@ def flat_marks(pieces: Sequence[Mark]) -> list[int]:
 
 
 def flat_bins(bins: Sequence[tuple[int, ...]]) -> list[int]:
+    """Groups of steps in one list: distance from the end before, length, counts."""
     out, at = [], 0
     for start, end, *counts in bins:
         out += (start - at, end - start, *counts)

@@ -231,7 +231,7 @@ def test_the_replay_shows_every_request_and_calls_the_log_reported(pages):
     replay = pages["default"].replay
     assert len({line.run for line in replay.lines}) == 2 and len(replay.lines) == 8
     assert all(line.reported.kind == "reported" for line in replay.lines)
-    assert all(line.near == (abs(float(line.error.text.rstrip(" %"))) <= 5) for line in replay.lines)
+    assert all(line.near == (abs(float(line.error.text.rstrip(" %").replace("−", "-"))) <= 5) for line in replay.lines)
     from studios.sched_sim.replays import validations
     assert sum(int(count.replace(",", "")) for _, count in replay.bands) == sum(len(one.end_to_end) for one in validations())
 
