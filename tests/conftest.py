@@ -1,6 +1,10 @@
-"""What every test shares: no deadline for hypothesis, since the machine may be shared and slow."""
+"""What every test shares: hypothesis without deadlines (the machine may be shared and slow), and on a build server always
+the same examples, so that a change is judged by what it changed; at a desk every run tries new ones."""
+
+import os
 
 from hypothesis import settings
 
-settings.register_profile("shared machine", deadline=None)
-settings.load_profile("shared machine")
+settings.register_profile("desk", deadline=None)
+settings.register_profile("server", deadline=None, derandomize=True)
+settings.load_profile("server" if os.environ.get("CI") else "desk")

@@ -100,6 +100,8 @@ class Query:
                               help="Time to first token to stay under (goodput, and the slack of slo-aware).")
     slo_tpot_ms: float = knob(100.0, "TPOT target", unit="ms", low=0.0, high=1e9, group=TARGETS, zero="none",
                               help="Time per output token to stay under.")
+    request: str = knob("", "Why did it wait?", group=MORE, zero="those that waited longest",
+                        help="Id of a request whose waiting is to be explained, such as 17.")
     sweep: str = knob("none", "Sweep", choices=("none", "rate", "chunk"), group=MORE,
                       help="Repeat the run over arrival rates (the knee) or chunk budgets (TTFT against TPOT).")
     draws: int = knob(0, "Draws", low=0, high=200, group=MORE, zero="none",
@@ -221,6 +223,9 @@ def steps(query: Query) -> Iterator[Progress | Answer]:
                   kv_blocks=query.kv_blocks, block_size=query.block_size, max_sequences=query.max_sequences,
                   link_gb_s=query.link_gb_s)
     generated = requests(query)
+    if query.request and query.request not in {one.id for one in generated.requests}:
+        raise UnknownName("request", query.request, f"accepted: the id of one of {len(generated.requests):,} requests",
+                          tuple(one.id for one in generated.requests[:3]))
     runs: list[Run] = []
     for index, name in enumerate(names):
         for item in one_run(query, found, generated, name):

@@ -65,15 +65,20 @@ def losses(answer: Any, ledger: Ledger) -> tuple[Loss, ...]:
 
 
 def waits(answer: Any, ledger: Ledger) -> tuple[Wait, ...]:
-    """The requests that stood still longest under any policy, each once, under the policy where it was worst."""
+    """The request that was asked about, then those that stood still longest under any policy, each once, under the policy
+    where it was worst."""
     worst: dict[str, tuple[int, int]] = {}
     for number, run in enumerate(answer.runs):
         for one in run.result.requests:
             idle = sum(gap.length_ns for gap in one.gaps)
             if idle > worst.get(one.id, (0,))[0]:
                 worst[one.id] = (idle, number)
-    ranked = sorted(worst, key=lambda name: (-worst[name][0], name))[:MOST]
-    return tuple(wait(name, answer.runs[worst[name][1]], answer, ledger) for name in ranked)
+    first = answer.query.request
+    ranked = sorted(worst, key=lambda name: (name != first, -worst[name][0], name))[:MOST]
+    found = [(name, answer.runs[worst[name][1]]) for name in ranked]
+    if first and first not in worst:  # it never waited: say so under the question's own policy
+        found = [(first, answer.runs[0]), *found[:MOST - 1]]
+    return tuple(wait(name, run, answer, ledger) for name, run in found)
 
 
 def wait(name: str, run: Any, answer: Any, ledger: Ledger) -> Wait:

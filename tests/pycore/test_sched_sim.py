@@ -86,3 +86,13 @@ def test_pools():
     for text in ("", "1", "a:b", "1:65", "-1:1", "1:2:3", "٣:1"):
         with pytest.raises(InputError):
             pools(text)
+
+
+def test_any_request_can_be_asked_about():
+    from studios.sched_sim import view
+
+    *_, page = view.steps(Query(request="17"))
+    assert page.waits[0].id == "17" and len({wait.id for wait in page.waits}) == len(page.waits)
+    with pytest.raises(StudioError) as caught:
+        answer(Query(request="nobody"))
+    assert caught.value.field == "request"
