@@ -170,8 +170,7 @@ class Loop:
 
     def refused(self, entry: Entry) -> None:
         """It will never be served; the run counts it."""
-        entry.settle(self.now)
-        entry.dropped, entry.dropped_ns = entry.sequence.reason, self.now
+        self.request_ns += entry.give_up(self.now, entry.sequence.reason) - self.now
         self.gone(entry.request.id)
 
     def gone(self, request_id: str) -> None:

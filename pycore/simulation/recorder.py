@@ -31,7 +31,7 @@ class Entry:
     """One request being followed. `why` None: it stands in the queue of `waits_at` and reads that server's log."""
 
     __slots__ = ("request", "queued_ns", "spans", "gaps", "idle_since", "why", "waits_at", "sequence", "dropped",
-                 "dropped_ns")
+                 "dropped_ns", "worked_until")
 
     def __init__(self, request: Request):
         self.request = request
@@ -39,6 +39,7 @@ class Entry:
         self.spans: list[Span] = []
         self.gaps: list[Gap] = []
         self.idle_since = request.arrival_ns
+        self.worked_until = 0
         self.why: Why | None = UNDER_WAY
         self.waits_at: Ledger | None = None
         self.sequence: Sequence | None = None
@@ -56,6 +57,19 @@ class Entry:
             for gap in self.waits_at.between(since, until_ns):
                 self.add_gap(gap)
         self.idle_since = until_ns
+
+    def give_up(self, at_ns: int, reason: str) -> int:
+        """It is dropped; when it is gone: at once, or at the end of a step in flight that still works on it. With two
+        steps in flight it may be dropped before a step that was planned without it begins."""
+        at_ns = max(at_ns, self.worked_until)
+        self.settle(at_ns)
+        while self.gaps and self.gaps[-1].start_ns >= at_ns:
+            self.gaps.pop()
+        if self.gaps and self.gaps[-1].end_ns > at_ns:
+            last = self.gaps[-1]
+            self.gaps[-1] = Gap(last.start_ns, at_ns, last.reason, last.behind)
+        self.dropped, self.dropped_ns, self.waits_at = reason, at_ns, None
+        return at_ns
 
     def add_gap(self, gap: Gap) -> None:
         """One more gap, joined with the one before where both have one reason."""
@@ -76,6 +90,8 @@ class Entry:
         """It is at work from `start_ns` to `end_ns` (AT_WORK: until further notice)."""
         self.settle(start_ns)
         self.idle_since, self.why, self.waits_at = end_ns, HOST, None
+        if end_ns < AT_WORK:
+            self.worked_until = end_ns
 
 
 class Ledger:
@@ -164,7 +180,8 @@ class Recorder:
                 count = self.last + 1 - first
                 spans[first] = Span(DECODE, self.server, first, count, count, count)
             entry.spans.append(spans[first])
-            entry.idle_since, entry.why = self.last_end, HOST
+            entry.idle_since = entry.worked_until = self.last_end
+            entry.why = HOST
         for entry, first in known.values():
             if first == number:
                 entry.work(start_ns, AT_WORK)

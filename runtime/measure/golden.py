@@ -1,5 +1,7 @@
 """Write `data/serving-profiles/`: two vLLM runs request by request, and the kernels of their cards.
 
+Also `data/validation/scheduler_bugs.csv`: what other simulators and load tests get wrong.
+
     python -m runtime.measure.golden --facts FOLDER [--check]
 
 Kernel tables are thinned: attention to the shapes of `KEPT`, lines to what straight pieces give within 0.2 %, numbers
@@ -16,6 +18,7 @@ from pycore.simulation.costs.profile import SHAPE, attention_rows, condense
 from runtime.measure.golden_prefixes import ASSIGNED, LOG_SOURCE, LOGGED
 from runtime.measure.kernels import SYSTEMS, rows
 from runtime.measure.tables import csv_text, settle
+from runtime.measure.validation import BUG_COLUMNS
 
 MODEL, ENGINE, LAYERS = "meta-llama--llama-3.1-8b", "vllm 0.19.0", 32
 COMMIT = "casys-kaist/LLMServingSim @5daddb21a545658d5150b535712d0494584b5278 (MIT)"
@@ -132,7 +135,9 @@ def prefix_tables() -> dict[str, list[dict[str, object]]]:
 def tables(facts: Path) -> Mapping[str, str]:
     """Every generated file: path from the repository root -> text."""
     found = kernel_tables(facts) | run_tables(facts) | prefix_tables()
-    return {f"data/serving-profiles/{name}.csv": csv_text(COLUMNS[name], found[name]) for name in COLUMNS}
+    files = {f"data/serving-profiles/{name}.csv": csv_text(COLUMNS[name], found[name]) for name in COLUMNS}
+    bugs = [row for row in plain_rows(facts / "peer_bugs.csv") if "sched-sim" in row["studio"]]
+    return files | {"data/validation/scheduler_bugs.csv": csv_text(BUG_COLUMNS, bugs)}
 
 
 def main() -> int:

@@ -16,7 +16,7 @@ from pycore.simulation.arrivals import Chain, ClosedLoop, OpenLoop
 from pycore.simulation.link import Link
 from pycore.simulation.run import Setup
 
-POLICIES = (Chunked(), Fcfs(), Sjf(), DecodeFirst(), CacheAware(), SloAware(), Priority())
+POLICIES = (Chunked(), Fcfs(), Sjf(), DecodeFirst(), CacheAware(), SloAware(), SloAware(shed=True), Priority())
 MODEL_LENGTH = 1000
 
 
