@@ -22,9 +22,10 @@ class Site:
         return f"{self.url}{studio}/{query}"
 
     def asset(self, role: str) -> Path:
-        """A shared file by its role: "snapshot.bin"."""
+        """A shared file by its role: "snapshot.bin" (its first piece where it is served in pieces)."""
         stem, _, suffix = role.rpartition(".")
-        return next((self.folder / "assets").rglob(f"{stem}*.{suffix}"))
+        found = [path for end in ("", ".0") for path in (self.folder / "assets").rglob(f"{stem}*.{suffix}{end}")]
+        return min(found, key=lambda path: (len(path.name), path.name))
 
 
 @dataclass(kw_only=True)
