@@ -1,6 +1,6 @@
 """Those who wait, kept in the policy's order: by its key, then by arrival. Entering costs a binary search."""
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -9,40 +9,46 @@ if TYPE_CHECKING:
 
 
 class WaitingQueue:
-    """Waiting and swapped sequences in order. `snapshot` is one tuple as long as nothing changes."""
+    """Waiting and swapped sequences in order. `snapshot` is one tuple as long as nothing changes.
 
-    __slots__ = ("_entries", "_keys", "_snapshot")
+    Places and sequences are two lists of one order, so that a snapshot of thousands is a plain copy.
+    """
+
+    __slots__ = ("_places", "_sequences", "_keys", "_snapshot")
 
     def __init__(self) -> None:
-        self._entries: list[tuple[tuple, int, Sequence]] = []
+        self._places: list[tuple[tuple, int]] = []  # key, serial number
+        self._sequences: list[Sequence] = []
         self._keys: dict[int, tuple] = {}
         self._snapshot: tuple[Sequence, ...] | None = ()
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._sequences)
 
     def __iter__(self) -> "Iterator[Sequence]":
         return iter(self.snapshot())
 
     @property
     def head(self) -> "Sequence | None":
-        return self._entries[0][2] if self._entries else None
+        return self._sequences[0] if self._sequences else None
 
     def snapshot(self) -> "tuple[Sequence, ...]":
         if self._snapshot is None:
-            self._snapshot = tuple(entry[2] for entry in self._entries)
+            self._snapshot = tuple(self._sequences)
         return self._snapshot
 
     def first(self, count: int) -> "list[Sequence]":
         """The first `count` in order."""
-        return [entry[2] for entry in self._entries[:count]]
+        return self._sequences[:count]
 
     def enter(self, sequence: "Sequence", key: tuple) -> None:
         self._keys[sequence.serial] = key
-        insort(self._entries, (key, sequence.serial, sequence))
+        at = bisect_left(self._places, (key, sequence.serial))
+        self._places.insert(at, (key, sequence.serial))
+        self._sequences.insert(at, sequence)
         self._snapshot = None
 
     def leave(self, sequence: "Sequence") -> None:
-        at = bisect_left(self._entries, (self._keys.pop(sequence.serial), sequence.serial))
-        del self._entries[at]
+        at = bisect_left(self._places, (self._keys.pop(sequence.serial), sequence.serial))
+        del self._places[at], self._sequences[at]
         self._snapshot = None

@@ -5,13 +5,13 @@ scheduler holds the whole queue back for one reason a step) and read their gaps 
 gaps are one object, so that a step that stalls sixty sequences costs one gap.
 """
 
-from bisect import bisect_right
 from typing import NamedTuple
 
 from pycore.serving.decodes import Slot
 from pycore.serving.plan import StepPlan
 from pycore.serving.request import Request
 from pycore.serving.sequence import Sequence
+from pycore.simulation.wait_ledger import Ledger, Why
 from pycore.simulation.records import DECODE, PREFILL, SWAP_IN, SWAP_OUT, Gap, RequestRecord, Span
 
 AT_WORK = 1 << 62
@@ -24,7 +24,6 @@ TOLD_ELSEWHERE = ("output in flight", "KV in flight")
 """Reasons of holds that are not taken from a plan: the last token's step is still in the request's span, and so is a
 swap; the event loop follows KV between pools."""
 
-Why = tuple[str, str | None]
 
 
 class Entry:
@@ -92,33 +91,6 @@ class Entry:
         self.idle_since, self.why, self.waits_at = end_ns, HOST, None
         if end_ns < AT_WORK:
             self.worked_until = end_ns
-
-
-class Ledger:
-    """Why one server's queue stood still, by time: reasons of its plans, one entry while they stay the same."""
-
-    __slots__ = ("starts", "reasons")
-
-    def __init__(self) -> None:
-        self.starts: list[int] = []
-        self.reasons: list[Why] = []
-
-    def note(self, start_ns: int, why: Why) -> None:
-        """From the step at `start_ns` on the queue waits for this reason."""
-        if not self.reasons or self.reasons[-1] != why:
-            self.starts.append(start_ns)
-            self.reasons.append(why)
-
-    def between(self, since_ns: int, until_ns: int) -> list[Gap]:
-        """The gaps of one who waited from `since_ns` to `until_ns`."""
-        starts, found = self.starts, []
-        at = max(0, bisect_right(starts, since_ns) - 1)
-        while at < len(starts) and (start := max(since_ns, starts[at])) < until_ns:
-            end = min(starts[at + 1], until_ns) if at + 1 < len(starts) else until_ns
-            if end > start:
-                found.append(Gap(start, end, *self.reasons[at]))
-            at += 1
-        return found
 
 
 class Timed(NamedTuple):

@@ -19,6 +19,9 @@ from pycore.simulation.loop import Loop, Progress
 from pycore.simulation.records import Result
 from pycore.simulation.server import Engine, Running
 
+SUMMED = ("waits with more than 64 changes of reason are summed by reason but for the end: how long each reason held is "
+          "exact, when is not")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
@@ -73,9 +76,10 @@ def steps(setup: Setup, traffic: Traffic) -> Iterator[Progress | Result]:
     loop = setup.loop(traffic)
     yield from loop.run()
     makespan = loop.close()
+    notes = setup.notes + (SUMMED,) * any(server.recorder.ledger.summed for server in loop.servers)
     yield Result(policy=setup.policy, requests=loop.requests(makespan), transfers=tuple(loop.transfers),
                  servers=tuple(server.record() for server in loop.servers), makespan_ns=makespan,
-                 request_ns=loop.request_ns, seed=setup.seed, notes=setup.notes)
+                 request_ns=loop.request_ns, seed=setup.seed, notes=notes)
 
 
 def run(setup: Setup, traffic: Traffic) -> Result:

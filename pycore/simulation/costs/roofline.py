@@ -24,12 +24,15 @@ class RooflineCost:
 
     def parts(self, work: StepWork) -> Parts:
         """Seconds of the step by cause."""
-        tokens, rows = work.decoding + work.prompt_tokens, work.decoding + work.ended
+        decoding, cached, _, chunks, ended = work
+        tokens, rows, pieces = decoding, decoding + ended, ()
+        if chunks:
+            tokens += work.prompt_tokens
+            pieces = tuple([(count, before, 1) for count, before in chunks])
         matrices = self._matrices.get((tokens, rows))
         if matrices is None:
             matrices = self._matrices[tokens, rows] = matrix_parts(self.step, tokens, rows)
-        chunks = tuple([(tokens, before, 1) for tokens, before in work.chunks])
-        return joined_parts(self.step, matrices, attention_parts(self.step, work.decoding, work.cached, chunks))
+        return joined_parts(self.step, matrices, attention_parts(self.step, decoding, cached, pieces))
 
     def step_ns(self, work: StepWork) -> int:
         return whole_ns(sum_parts(self.parts(work)))

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -305,3 +306,17 @@ def test_littles_law_is_added_up_by_the_loop_not_by_the_records():
         pass
     # a: 0 to 5 ms; b: 0.5 ms to 6 ms
     assert loop.request_ns == 5 * MS + (6 * MS - MS // 2)
+
+
+def test_time_to_simulate_grows_with_steps_and_no_faster(capsys):
+    """1x, 2x, 4x of one load: microseconds a step stay within a factor of two (CPU time, so a busy machine matters little)."""
+    found = []
+    for times in (1, 2, 4):
+        asked = requests(400 * times, 8.0, 1, output=150)
+        begun = time.process_time()
+        result = run(Setup(engines=(engine(Chunked(), blocks=4000),)), OpenLoop(asked))
+        found.append((len(result.servers[0].steps), time.process_time() - begun))
+    with capsys.disabled():
+        print("\n" + ", ".join(f"{steps:,} steps: {1e6 * seconds / steps:.1f} us each" for steps, seconds in found))
+    each = [seconds / steps for steps, seconds in found]
+    assert max(each) < 2 * min(each) and found[2][0] > 3.5 * found[0][0]
