@@ -11,8 +11,8 @@ from pycore.serving.decodes import Slot
 from pycore.serving.plan import StepPlan
 from pycore.serving.request import Request
 from pycore.serving.sequence import Sequence
-from pycore.simulation.wait_ledger import Ledger, Why
 from pycore.simulation.records import DECODE, PREFILL, SWAP_IN, SWAP_OUT, Gap, RequestRecord, Span
+from pycore.simulation.wait_ledger import Ledger, Why
 
 AT_WORK = 1 << 62
 """Stands for 'idle since' of a sequence in the decode set: later than any step."""

@@ -8,9 +8,9 @@ from metric_runs import engine, requests
 
 from pycore.serving.policies.chunked import Chunked
 from pycore.simulation.arrivals import OpenLoop
-from pycore.simulation.wait_ledger import EXACT, MOST, Ledger
 from pycore.simulation.run import SUMMED, Setup, run
 from pycore.simulation.selfcheck import selfcheck
+from pycore.simulation.wait_ledger import EXACT, MOST, Ledger
 
 REASONS = [("no blocks", None), ("batch full", None), ("behind prefill", "a"), ("behind prefill", "b")]
 logs = st.lists(st.tuples(st.integers(1, 50), st.sampled_from(REASONS)), min_size=1, max_size=200)
