@@ -10,6 +10,7 @@ from pycore.serving.blocks import BlockPool
 from pycore.serving.limits import Limits
 from pycore.serving.prefix import chained_keys
 from pycore.serving.request import Request
+from pycore.serving.step import Step
 
 
 def test_blocks_freed_longest_ago_are_taken_first_and_lose_their_content():
@@ -126,6 +127,20 @@ def test_a_fork_shares_every_block_until_one_of_the_two_writes():
     assert {item.block_table[2] for item in plan.items} == {source, target}
     served.complete(plan, 2, {"p": 6, "c": 7})
     assert served.check().shared == 2 and served.schedule(2).copies == ()
+
+
+def test_a_sequence_is_not_swapped_in_and_out_in_one_step():
+    served = scheduler("fcfs", preemption="swap", host_blocks=8, max_batched_tokens=6)
+    sequence = served.add(request("half", 12, 4))
+    served.complete(served.schedule(0), 1)
+    step = Step(served, 1)
+    assert step.candidates() == [sequence]
+    step.preempt(sequence)
+    assert step.plan().swapped_out[0].host_blocks == (0, 1) and sequence.status == "swapped"
+    step = Step(served, 2)
+    assert step.admit(sequence) and step.candidates() == []
+    assert served.memory.host.free == 6  # swaps out of this step must not take what is still to be read
+    assert step.plan().swapped_in[0].host_blocks == (0, 1) and served.memory.host.free == 8
 
 
 def test_without_a_free_seat_a_fork_waits():

@@ -7,6 +7,7 @@ from serving_driving import Engine, oracle, request, scheduler
 from test_serving_laws import requests
 
 from pycore.errors import InputError
+from pycore.serving.handover import move, reserve
 from pycore.serving.policies.disaggregated import Disaggregated
 from pycore.serving.policies.router import Router
 
@@ -113,6 +114,53 @@ def test_a_full_decode_pool_stops_the_link_and_then_the_prompts():
     fleet.complete(0, fleet.schedule(0, 4), 5)  # the last two prompts that the six blocks hold
     assert fleet.schedule(0, 5).empty and fleet.transfers(5) == ()
     assert [h.blocker for h in fleet.held_back()] == [None, "2", "2"]
+
+
+def test_nobody_overtakes_one_that_finds_no_room_at_the_goal():
+    fleet = two_pools((2, 1), blocks=(40, 6), max_batched_tokens=64)
+    for name, prompt in (("first", 12), ("small", 4), ("big", 12), ("tiny", 2)):
+        fleet.add(request(name, prompt, 6))
+    for index in (0, 1):
+        fleet.complete(index, fleet.schedule(index, 0), 1)
+    first, = fleet.transfers(1)
+    assert (first.sequence_id, first.source) == ("first", 0)
+    fleet.arrived(first, 2)
+    assert fleet.transfers(2) == ()  # big needs four blocks; small would fit, but big was computed before it
+    assert [(h.sequence_id, h.reason) for h in fleet.held_back()][0] == ("big", "no blocks")
+
+
+def test_those_preempted_at_the_goal_come_back_before_new_ones_are_sent():
+    goal = scheduler("chunked", blocks=5, max_sequences=4)
+    for name in range(2):
+        goal.add(request(name, 8, 4))
+    while not goal.queue:
+        goal.complete(goal.schedule(0), 1)
+    goal.abort("0")
+    source = scheduler("fcfs", hands_over=True)
+    sequence = source.add(request("new", 4, 4))
+    source.complete(source.schedule(0), 1)
+    assert goal.pool.free == 5 and reserve(goal, sequence) is None
+    goal.complete(goal.schedule(0), 1)
+    assert reserve(goal, sequence) == (1, 0)
+
+
+def test_what_only_a_sequence_itself_could_find_again_is_forgotten_when_it_moves():
+    """Private keys count from a scheduler's serial numbers; at the goal the same number is somebody else's."""
+    source = scheduler("fcfs", blocks=6, hands_over=True, max_batched_tokens=8, reserve_known=False)
+    goal = scheduler("chunked")
+    for name, prompt in (("a", 16), ("b", 16)):
+        source.add(request(name, prompt, 4))
+    for _ in range(3):
+        source.complete(source.schedule(0), 1)
+    assert source.schedule(0).preempted == ("b",)  # no block for its second half while "a" waits for the link
+    source.abort("a")
+    while source.running or source.queue:
+        source.complete(source.schedule(0), 1)
+    sequence = source.sequences["b"]
+    assert sequence.preemptions and sequence.keys
+    reserve(goal, sequence)
+    move(source, goal, sequence)
+    assert sequence.keys == [] and sequence.serial == 1
 
 
 def test_prefixes_that_the_goal_holds_are_not_sent_again():

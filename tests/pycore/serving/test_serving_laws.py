@@ -60,6 +60,20 @@ def test_every_request_ends_with_the_tokens_it_would_have_alone(policy, data):
     assert served.memory.host is None or served.memory.host.used == 0
 
 
+@pytest.mark.parametrize("policy", ["fcfs", "chunked", "priority"])
+@settings(max_examples=150)
+@given(data=st.data())
+def test_swaps_and_copies_of_one_step_can_be_executed_in_order(policy, data):
+    """Pools so small that prompts are swapped half computed, and in and out in the same step."""
+    served = scheduler(policy, **data.draw(engines(
+        blocks=data.draw(st.integers(6, 12)), block_size=2, caching=False, null_block=False, watermark=0.0,
+        preemption="swap", host_blocks=data.draw(st.integers(4, 16)), reserve_known=False, max_model_length=1000,
+        max_batched_tokens=data.draw(st.integers(2, 6)), chunk_budget=None)))
+    run = drive(served, data.draw(requests()), actions=data.draw(actions()))
+    for sequence in run.sequences.values():
+        assert sequence.tokens == oracle(sequence.request.token_ids, sequence.generated)
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 @SETTINGS
 @given(data=st.data())
