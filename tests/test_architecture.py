@@ -14,10 +14,11 @@ ROOT = Path(__file__).resolve().parents[1]
 LAYERS = (
     ("pycore.errors", "pycore.units"),
     ("pycore.ledger", "pycore.knobs", "pycore.nouns"),
-    ("pycore.matching", "pycore.facts", "pycore.catalog", "pycore.config_json", "pycore.stats"),
+    ("pycore.matching", "pycore.facts", "pycore.catalog", "pycore.config_json", "pycore.stats", "pycore.tokens",
+     "pycore.pack"),
     ("pycore.layout", "pycore.vram", "pycore.roofline"),
     ("pycore.speculative", "pycore.cost", "pycore.hub", "pycore.serving"),
-    ("pycore.matrix", "pycore.simulation"),
+    ("pycore.matrix", "pycore.simulation", "pycore.atlas"),
     ("pycore.systems",),
     ("pycore.cli",),
 )
