@@ -1,0 +1,1 @@
+"""Exact tokenizers in pure Python: vocabularies, how a text is cut, how pieces are merged."""
