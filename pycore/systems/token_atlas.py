@@ -1,4 +1,4 @@
-"""token-atlas: what a text costs in 52 languages under today's tokenizers. The question, the answer, how they are composed."""
+"""token-atlas: what a text costs in 52 languages under today's tokenizers. The question, the answer, the way between."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
