@@ -126,7 +126,7 @@ def steps(asked: Asked) -> Iterator[Progress | Answer]:
 
 def answer(asked: Asked) -> Answer:
     """The whole answer, with a progress bar where somebody watches. Raises StudioError."""
-    from pycore.cli.sched_sim.progress import watched
+    from pycore.cli.progress import watched
 
     with own_names():
         return watched(steps(asked))

@@ -9,10 +9,10 @@ import click
 from pycore.cli import output
 from pycore.cli.errors import flag
 from pycore.cli.options import QuestionCommand, question
+from pycore.cli.progress import bar
 from pycore.cli.sched_sim import asking, workers
 from pycore.cli.sched_sim.document import question as question_data
 from pycore.cli.sched_sim.points import Found, Place, places
-from pycore.cli.sched_sim.progress import bar
 from pycore.errors import InputError
 from pycore.ledger import Term
 from pycore.simulation.knee import Bend, bend

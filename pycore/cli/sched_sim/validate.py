@@ -8,7 +8,7 @@ import click
 from pycore import catalog
 from pycore.cli import output
 from pycore.cli.errors import DoesNotFit, flag
-from pycore.cli.sched_sim.progress import bar
+from pycore.cli.progress import bar
 from pycore.simulation.golden import golden_runs, golden_setup, golden_traffic
 from pycore.simulation.run import run
 from pycore.simulation.validation import TARGET_PERCENT, Validation, validate

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from pycore.cli import errors
+from pycore.cli import errors, progress
 from pycore.cli import sched_sim as program
-from pycore.cli.sched_sim import asking, points, profile, progress, sweep, validate, workers
+from pycore.cli.sched_sim import asking, points, profile, sweep, validate, workers
 from pycore.knobs import from_url, parse
 from pycore.simulation.golden import golden_runs
 from pycore.systems.sched_sim import Query, answer

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from pycore.systems.sched_sim import Progress
-
 PATIENCE_S = 0.5
 """How long nothing is shown: most answers are there before."""
 
@@ -44,10 +42,10 @@ def bar() -> Iterator[Bar]:
 
 
 def watched(items: Iterable[Any]) -> Any:
-    """The last item of `items`, every Progress before it shown."""
+    """The last item of `items`; those before it that have a `stage` and a `fraction` are shown as progress."""
     last = None
     with bar() as report:
         for last in items:
-            if isinstance(last, Progress):
+            if hasattr(last, "stage") and hasattr(last, "fraction"):
                 report(last.stage, last.fraction)
     return last
