@@ -1,7 +1,5 @@
 """The `infersize` command: one short file a subcommand, loaded when it is asked for."""
 
-import difflib
-import importlib
 import sys
 from collections.abc import Sequence
 
@@ -9,6 +7,7 @@ import click
 
 import pycore
 from pycore.cli import errors
+from pycore.cli.commands import Commands
 
 # Shown by --help without loading the commands; a test holds each line equal to its command's own.
 COMMANDS = {
@@ -39,29 +38,8 @@ Exit status: 0 answered; 1 it does not fit; 2 the question cannot be answered (t
 """
 
 
-class Commands(click.Group):
-    """Subcommands by name, imported on demand, so that `--help` and a wrong name cost nothing."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        return importlib.import_module(f"{__name__}.{name}").command if name in COMMANDS else None
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple:
-        """The command that the first argument names; a wrong one is answered with the nearest."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], COMMANDS, 2, 0.5)
-            raise click.UsageError(f"there is no command {args[0]!r}; commands: {', '.join(COMMANDS)}."
-                                   + (f" Did you mean {' or '.join(near)}?" if near else ""), ctx)
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-
-@click.group(cls=Commands, help=HELP, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, package=__name__, lines=COMMANDS, help=HELP,
+             context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(pycore.__version__, prog_name="infersize")
 def infersize() -> None:
     """See HELP."""

@@ -43,7 +43,7 @@ def command(**options: Any) -> None:
 def show(answer: Answer, *, as_json: bool, term: str | None = None) -> None:
     """Print the answer in the form that was asked for. Raises DoesNotFit after printing."""
     if term is not None:
-        from pycore.cli.infersize.explain import explain
+        from pycore.cli.explain import explain
         explain(answer.terms, term)
         return
     if as_json:
