@@ -3,17 +3,17 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pycore.atlas.bill import Bill as MonthlyBill
+from pycore.atlas.grid import SORTS, Grid
+from pycore.atlas.kinds import KINDS
+from pycore.atlas.live import Live, Missing
+from pycore.atlas.ranking import STATISTICS, Fairness, Placed
+from pycore.atlas.story import Story
 from pycore.knobs import knob
 from pycore.ledger import Term, terms_in
 
 TOKENIZERS = ("o200k_base", "llama3", "qwen2.5", "deepseek-v3", "gemma3", "claude-legacy", "cl100k_base")
 """Those that encode. The matrix has columns of counts besides (claude3-ctok, claude4.7-ctok)."""
-MEASURES = ("premium", "absolute", "tokens", "fertility", "per-character", "per-byte", "split", "fallback", "context",
-            "decode", "prefill", "cost")
-SORTS = ("measure", "name", "family", "script", "code")
-REFERENCE = ("o200k_base", "eng_Latn")
-"""What 'absolute' is measured against: GPT-4o's English."""
-
 LIVE, LANGUAGE, MATRIX, BILL = "Text", "Language", "Matrix", "Bill"
 
 
@@ -52,7 +52,7 @@ class Query:
     prices: str = knob("", "Own prices", group=BILL, zero="dated list prices of the catalogue",
                        help="USD per 1M input and output tokens by tokenizer or model, replacing the list prices: "
                             "'gpt-4o 2.5 10, my-llama:llama3 0.2 0.2'.")
-    measure: str = knob("premium", "Measure", choices=MEASURES, group=MATRIX,
+    measure: str = knob("premium", "Measure", choices=tuple(KINDS), group=MATRIX,
                         help="What the cells show. premium: tokens against English under the same tokenizer; absolute: "
                              "against GPT-4o's English.")
     sort: str = knob("measure", "Sort", choices=SORTS, group=MATRIX, help="The rows' order.")
@@ -77,167 +77,31 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """One tokenizer of the matrix. `counts_only`: no pieces are known, only how many (an unofficial reconstruction)."""
-
-    name: str
-    label: str
-    counts_only: bool
-    english_tokens: int
-    median: float  # of the shown measure over the shown languages
-    worst: float
-    worst_language: str  # FLORES code
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """One language under one tokenizer. `value` is None where the measure has no meaning (words in Thai).
-
-    `low`, `high`: bootstrap 95 % interval of `value` over sentences, None where the measure has none.
-    `shade`: 0 (best) to 1 (worst) on a scale of all cells of this measure, logarithmic for ratios.
-    """
-
-    language: str
-    tokenizer: str
-    value: float | None
-    text: str
-    low: float | None
-    high: float | None
-    shade: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MatrixRow:
-    """One language. `cells` in the order of the matrix's columns."""
-
-    code: str
-    name: str
-    script: str
-    family: str
-    cells: tuple[Cell, ...]
-    median: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """A script's or a family's languages summed up: median of the measure by column."""
-
-    name: str
-    languages: int
-    medians: tuple[float | None, ...]
-    texts: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Matrix:
-    """The heat map: what is shown, in which order, and its summary."""
-
-    measure: str
-    label: str  # 'Tokens against English, same tokenizer'
-    says: str  # one sentence: what a cell means and which way is worse
-    columns: tuple[Column, ...]
-    rows: tuple[MatrixRow, ...]
-    scripts: tuple[Group, ...]
-    families: tuple[Group, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
-    """One token as it is shown.
-
-    `text`: its characters where it holds whole ones, else ''. `hex`: its bytes, 'e0 a4 95'. `start`, `end`: code points of
-    the given text that it touches. `character`: number of the extended grapheme cluster its first byte lies in, so that
-    tokens of one character are coloured together. `whole`: False where it begins or ends inside a character.
-    """
-
-    id: int
-    text: str
-    hex: str
-    start: int
-    end: int
-    character: int
-    whole: bool
-    special: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Twig:
-    """A node of a merge tree: a token's text (or bytes in hex) and what it was merged from; `order` of the merge."""
-
-    text: str
-    hex: str
-    id: int | None
-    parts: tuple["Twig", ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Live:
-    """The text under one tokenizer."""
-
-    name: str
-    label: str
-    tokens: Term
-    per_character: Term | None
-    cost: Term | None
-    pieces: tuple[Piece, ...]
-    ids: tuple[int, ...]
-    round_trip: bool  # decoding gives the text again (the normalised one where the tokenizer normalises)
-    normalised: str | None  # the text as the tokenizer reads it where that differs from the one given
-    tree: tuple[Twig, ...]  # of the chosen word, one root a token
-    word: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Missing:
-    """A tokenizer that was asked for and whose vocabulary is not here, with what to do about it."""
-
-    name: str
-    label: str
-    says: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Story:
-    """One cell told: a language under a tokenizer, every figure a Term; None where the measure has no meaning."""
-
-    language: str
-    name: str
-    tokenizer: str
-    label: str
-    tokens: Term
-    premium: Term  # with its interval
-    absolute: Term
-    fertility: Term | None
-    per_character: Term
-    per_byte: Term
-    split: Term | None  # share of tokens that hold a piece of a character
-    fallback: Term | None  # share of tokens that are single bytes
-    context: Term  # words (or characters where words are not spaced) in the window
-    decode: Term
-    prefill: Term
-    cost: Term | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Everything that follows from a Query. `bill` and `ranking` are of pycore.atlas."""
+    """Everything that follows from a Query.
+
+    `text`: what was tokenised, the question's or (`sample`) the Universal Declaration's. `live`: it under each tokenizer
+    whose vocabulary is here; `missing`: the others. `ranking`: tokenizers, fairest first; `placed`: models by what the
+    content of the bill's request costs in the story's language, cheapest first.
+    """
 
     query: Query
-    matrix: Matrix
+    matrix: Grid
     story: Story
-    text: str  # what was tokenised: the question's, or the sample
+    text: str
     sample: bool
     live: tuple[Live, ...]
     missing: tuple[Missing, ...]
-    bill: object
-    ranking: object
-    notes: tuple[str, ...]
+    bill: MonthlyBill
+    ranking: tuple[Fairness, ...]
+    placed: tuple[Placed, ...]
 
     @property
     def terms(self) -> tuple[Term, ...]:
-        """Every term of the answer once: the story, the text under each tokenizer, the bill."""
+        """Every term of the answer once: the story, the text under each tokenizer, the bill, the models' places."""
         found: dict[tuple, Term] = {}
-        for part in (self.story, *self.live):
+        models = [part for model in self.bill.models for part in (model, *model.lines)]
+        for part in (self.story, *self.live, *models, *self.placed):
             for one in terms_in(part):
                 for each in one.walk():
                     found.setdefault((each.name, each.value, each.unit, each.line), each)
