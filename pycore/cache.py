@@ -1,0 +1,82 @@
+"""Files that do not travel with the code: where they are kept, and how a computation says that it needs one.
+
+A file has a name such as "vocabularies/llama3.bpe", a path below the cache folder. Here a command fetches it; in a
+browser the worker does, when `Needs` asks for it, and puts it in the very same place of its own file system.
+"""
+
+import hashlib
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from pycore.errors import InputError, SourceError
+
+UPLOADS = "uploads"
+UPLOAD_LIMIT_BYTES = 64 << 20
+REFERENCE = re.compile(r"upload:([0-9a-f]{16})(?::(.*))?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """Yielded by a generator of steps before it reads files that are not there (`missing`).
+
+    Whoever drives the generator brings them and goes on; who cannot goes on as well, and reading then fails in words.
+    """
+
+    files: tuple[str, ...]
+
+
+def cache_folder() -> Path:
+    """$INFERENCE_STUDIOS_CACHE, else inference-studios in the user's cache folder: shared by every checkout."""
+    chosen = os.environ.get("INFERENCE_STUDIOS_CACHE")
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(chosen) if chosen else base / "inference-studios"
+
+
+def place(name: str) -> Path:
+    """Where a file of this name is kept."""
+    return cache_folder() / name
+
+
+def missing(names: tuple[str, ...] | list[str]) -> tuple[str, ...]:
+    """Those of the names that are not there."""
+    return tuple(name for name in names if not place(name).is_file())
+
+
+def put(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all: somebody else may be reading."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as part:
+        part.write(data)
+    os.replace(part.name, path)
+
+
+def keep_upload(name: str, data: bytes) -> str:
+    """Keep a reader's own file under its hash; the reference that a question names it by: "upload:HASH:NAME".
+
+    Raises SourceError where it is larger than 64 MiB.
+    """
+    if len(data) > UPLOAD_LIMIT_BYTES:
+        raise SourceError(name, f"has {len(data):,} bytes; accepted: at most {UPLOAD_LIMIT_BYTES >> 20} MiB")
+    key = hashlib.sha256(data).hexdigest()[:16]
+    put(place(f"{UPLOADS}/{key}"), data)
+    return f"upload:{key}:{name[-80:]}"
+
+
+def is_upload(text: str) -> bool:
+    """Whether a field's text is a reference that `keep_upload` gave."""
+    return REFERENCE.fullmatch(text) is not None
+
+
+def upload(field: str, reference: str) -> tuple[str, bytes]:
+    """(name, bytes) of an uploaded file. Raises InputError where the text is no reference, or one from elsewhere."""
+    match = REFERENCE.fullmatch(reference)
+    if match is None:
+        raise InputError(field, reference, "accepted: a file chosen here")
+    path = place(f"{UPLOADS}/{match[1]}")
+    if not path.is_file():
+        raise InputError(field, match[2] or match[1], "this file was chosen elsewhere and is not part of the address; "
+                                                      "choose it again")
+    return match[2] or match[1], path.read_bytes()
