@@ -6,17 +6,26 @@ as infinitely late there.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
+from pycore.ledger import Term, term
+from pycore.simulation.figures import SIMULATED
 from pycore.simulation.latencies import LATENCIES, SECOND
 from pycore.simulation.records import Result
 from pycore.stats.describe import describe
 from pycore.stats.estimates import Estimate, TooFew
 from pycore.stats.percentiles import percentile
+from pycore.units import significant
 
 FEWEST_APART = 10
 """Requests that must be late in one run and not in the other before their balance says anything."""
+
+
+@term("Difference over the same requests", "s", source=SIMULATED)
+def difference_s(first_s, second_s):
+    """first_s − second_s"""
+    return first_s - second_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +41,14 @@ class Comparison:
     certain: bool
     reason: str = ""
 
+    def term(self, first: Term, second: Term) -> Term | None:
+        """The difference as an explained number between the two figures that it is of, its interval as the range; None
+        where it is no finite number."""
+        if isinstance(self.difference, TooFew) or not math.isfinite(self.difference.value):
+            return None
+        return replace(difference_s(first, second), value=self.difference.value, low=self.difference.low,
+                       high=self.difference.high, note=self.reason or self.difference.evidence)
+
 
 def compare(first: Result, second: Result, name: str = "ttft", percent: float | None = None) -> Comparison:
     """Compares a latency of `latencies.LATENCIES`, its mean or a percentile, over requests that both runs hold.
@@ -39,12 +56,68 @@ def compare(first: Result, second: Result, name: str = "ttft", percent: float | 
     Requests without this latency in both runs (an answer of one token has no TPOT) are left out. Raises ValueError where
     the two runs do not hold the same requests.
     """
+    return compare_each(first, second, name, (percent,))[0]
+
+
+def compare_each(first: Result, second: Result, name: str, figures: Sequence[float | None]) -> tuple[Comparison, ...]:
+    """`compare` for several figures of one latency (None: the mean), the requests paired once."""
     ours, theirs = paired(first, second, name)
+    return tuple(judged(first.policy, second.policy, ours, theirs, percent) for percent in figures)
+
+
+def judged(first: str, second: str, ours: Sequence[float], theirs: Sequence[float], percent: float | None) -> Comparison:
+    """One figure of paired latencies, seconds."""
+    if not ours:
+        return decided(first, second, TooFew(n=0, needed=1))
     if math.inf in ours or math.inf in theirs:
-        return losers(first.policy, second.policy, ours, theirs, percent)
+        return losers(first, second, ours, theirs, percent)
     if percent is not None:
-        return by_tails(first.policy, second.policy, ours, theirs, percent)
-    return decided(first.policy, second.policy, describe([a - b for a, b in zip(ours, theirs, strict=True)], ()).mean)
+        return by_tails(first, second, ours, theirs, percent)
+    return decided(first, second, describe([a - b for a, b in zip(ours, theirs, strict=True)], ()).mean)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lead:
+    """The run that is ahead in one figure. `rivals`: every other run against it, in their order, differences above nought
+    where it is ahead; `certain`: beyond chance against each of them."""
+
+    place: int
+    certain: bool
+    rivals: tuple[Comparison, ...]
+
+    @property
+    def nearest(self) -> Comparison:
+        """The rival that it is least ahead of."""
+        return min(self.rivals, key=lambda one: one.difference.value if isinstance(one.difference, Estimate) else math.inf)
+
+
+def leads(results: Sequence[Result], name: str, figures: Sequence[float | None],
+          values: Sequence[Sequence[float | None]]) -> tuple[Lead | None, ...]:
+    """Who leads in each figure of a latency (None: the mean) over runs of the same requests. `values`: of each figure, what
+    every run gives, seconds (None: too few samples). None where they are written alike, or where the least has lost
+    requests that the others served.
+    """
+    known: dict[tuple[int, int], tuple[Comparison, ...]] = {}
+
+    def against(place: int, number: int) -> tuple[Comparison, ...]:
+        for other in range(len(results)):
+            if other != place and (other, place) not in known:
+                known[other, place] = compare_each(results[other], results[place], name, figures)
+        return tuple(known[other, place][number] for other in range(len(results)) if other != place)
+
+    return tuple(lead(row, lambda place, number=number: against(place, number)) for number, row in enumerate(values))
+
+
+def lead(values: Sequence[float | None], against: Callable[[int], tuple[Comparison, ...]]) -> Lead | None:
+    """The run with the least value that no comparison contradicts."""
+    known = sorted((value, place) for place, value in enumerate(values) if value is not None)
+    if len({significant(value) for value, _ in known}) < 2:
+        return None
+    for _, place in known:
+        rivals = against(place)
+        if all(one.winner in ("", one.second) for one in rivals):
+            return Lead(place=place, certain=all(one.certain for one in rivals), rivals=rivals)
+    return None
 
 
 def paired(first: Result, second: Result, name: str) -> tuple[list[float], list[float]]:

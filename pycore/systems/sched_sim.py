@@ -1,7 +1,7 @@
 """sched-sim: the scheduler that serves, under a simulated clock. The question, the answer, and how the core composes it."""
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from pycore.simulation.run import Setup
 from pycore.simulation.run import steps as simulate
 from pycore.simulation.scene import Scene, engine, scene
 from pycore.simulation.selfcheck import Check, selfcheck
+from pycore.simulation.spoken import spoken
 from pycore.simulation.traces.reader import read_trace
 from pycore.simulation.workload import parse
 from pycore.systems import infersize
@@ -150,12 +151,14 @@ class Draw:
 class Answer:
     """Everything that follows from a Query; `runs` in the order of the policies, the question's own first.
 
-    `bends`: by policy, where a rate sweep turns.
+    `workload_text` is the line that gives the workload again, `workload_words` says the same to a reader. `bends`: by
+    policy, where a rate sweep turns.
     """
 
     query: Query
     scene: Scene
     workload_text: str
+    workload_words: str
     runs: tuple[Run, ...]
     sweep: tuple[SweepPoint, ...] = ()
     bends: tuple[tuple[str, Bend], ...] = ()
@@ -235,11 +238,26 @@ def steps(query: Query) -> Iterator[Progress | Answer]:
                 share = min(1.0, item.left / max(1, len(generated.requests)))
                 yield Progress(stage=f"{LABELS[name]}: {item.left:,} of {len(generated.requests):,} requests",
                                fraction=(index + share) / len(names))
-    whole = Answer(query=query, scene=found, workload_text=generated.workload.text, runs=tuple(runs), notes=generated.notes)
+    words = spoken(generated.workload, len(generated.requests), "your trace" if query.trace.strip() else "")
+    whole = Answer(query=query, scene=found, workload_text=generated.workload.text, workload_words=words, runs=tuple(runs),
+                   notes=(*generated.notes, *beyond(found, runs)))
     if query.sweep != "none" or query.draws:
         yield whole
         whole = yield from more(query, whole, generated)
     yield whole
+
+
+def beyond(found: Scene, runs: Sequence[Run]) -> tuple[str, ...]:
+    """Where a run left what its step times were measured on, in sentences."""
+    longest = sequences = tokens = 0
+    for run in runs:
+        longest = max([longest, *(one.prompt_tokens + one.generated_tokens for one in run.result.requests
+                                  if one.first_scheduled_ns is not None)])
+        for server in run.result.servers:
+            for step in server.steps:
+                sequences = max(sequences, step.decode_sequences + step.prefill_sequences)
+                tokens = max(tokens, step.decode_sequences + step.prefill_tokens)
+    return tuple(f"Step times: {one}" for one in found.cost.limits_passed(longest, sequences, tokens))
 
 
 def more(query: Query, whole: Answer, generated: Generated) -> Iterator[Progress]:
@@ -291,11 +309,14 @@ def offered(generated: Generated) -> float | None:
 
 def one_run(query: Query, found: Scene, generated: Generated, name: str) -> Iterator[Any]:
     """Progress of one policy's run, then its Run."""
+    last = None
     for item in simulate(setup(query, found, name), generated.traffic()):
         if not isinstance(item, Result):
-            yield item
+            yield (last := item)
     slo = Slo(ttft_s=query.slo_ttft_ms / 1000 or None, tpot_s=query.slo_tpot_ms / 1000 or None)
     metrics = measure(item, slo, tdp_w=found.deployment.accelerator.tdp_w)
+    if last is not None:
+        yield last  # a long run takes seconds to be measured: who waits may ask for something else in between
     yield Run(policy=name, label=LABELS[name], result=item, metrics=metrics, checks=selfcheck(item))
 
 

@@ -18,6 +18,7 @@ from pycore.simulation.costs.overhead import Overhead
 from pycore.simulation.costs.tables import KernelTables, TableCost, largest_captured
 from pycore.simulation.generate import Generated, generate
 from pycore.simulation.scene import Scene, scene
+from pycore.simulation.spoken import spoken
 from pycore.simulation.traces.reader import read_trace
 from pycore.simulation.traces.trace import Trace
 from pycore.simulation.workload import parse
@@ -105,11 +106,14 @@ def requests(asked: Asked) -> Generated:
 
 
 def steps(asked: Asked) -> Iterator[Progress | Answer]:
-    """Progress, then the Answer. Raises StudioError."""
+    """Progress, then the Answer. Raises StudioError; InputError for a sweep of rates of what came from a file."""
     if not asked.from_files:
         yield from sched_sim.steps(asked.query)
         return
     query = asked.query
+    if query.sweep != "none":
+        raise InputError("sweep", query.sweep, "with a trace or kernel tables from a file a sweep is a command of its own: "
+                         f"sched-sim sweep --over {query.sweep}")
     names, found, generated = sched_sim.policies(query), prepared(asked), requests(asked)
     runs, total = [], max(1, len(generated.requests))
     for index, name in enumerate(names):
@@ -119,9 +123,17 @@ def steps(asked: Asked) -> Iterator[Progress | Answer]:
             else:
                 yield Progress(stage=f"{name}: {item.left:,} of {total:,} requests",
                                fraction=(index + min(1.0, item.left / total)) / len(names))
-    text = generated.workload.text if asked.trace is None else f"replay of {asked.trace.name}" + (
-        f" at {asked.speed:g} times its speed" if asked.speed != 1.0 else "")
-    yield Answer(query=query, scene=found, workload_text=text, runs=tuple(runs), notes=generated.notes)
+    words = spoken(generated.workload, len(generated.requests), asked.trace.name if asked.trace else "")
+    whole = Answer(query=query, scene=found, workload_text=named(asked, generated), workload_words=words, runs=tuple(runs),
+                   notes=(*generated.notes, *sched_sim.beyond(found, runs)))
+    yield (yield from sched_sim.more(query, whole, generated)) if query.draws else whole
+
+
+def named(asked: Asked, generated: Generated) -> str:
+    """The workload's line; for a file its name and speed, since no line gives it again."""
+    if asked.trace is None:
+        return generated.workload.text
+    return f"replay of {asked.trace.name}" + (f" at {asked.speed:g} times its speed" if asked.speed != 1.0 else "")
 
 
 def answer(asked: Asked) -> Answer:

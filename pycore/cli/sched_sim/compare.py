@@ -7,7 +7,7 @@ import click
 from pycore.cli import output
 from pycore.cli.errors import flag
 from pycore.cli.options import QuestionCommand, question
-from pycore.cli.sched_sim import asking, report
+from pycore.cli.sched_sim import ahead, asking, outlook, report
 from pycore.cli.sched_sim.document import setting, whole
 from pycore.errors import InputError
 from pycore.systems.sched_sim import SCHEDULERS, Query
@@ -41,7 +41,9 @@ def command(**options: Any) -> None:
             return
         found = asking.answer(asked)
     if as_json:
-        output.write_json(setting(asked, found, "compare") | {"runs": [whole(run) for run in found.runs]})
+        output.write_json(setting(asked, found, "compare") | {"runs": [whole(run) for run in found.runs],
+                                                              "paired": ahead.document(found)}
+                          | outlook.document(found))
     else:
         report.answer(found)
     report.hold(found.runs)

@@ -7,14 +7,14 @@ from pycore.knobs import knobs, to_command
 from pycore.ledger import Term
 from pycore.simulation.figures import Distribution
 from pycore.stats.estimates import TooFew
-from pycore.systems.sched_sim import Answer, Query, Run
+from pycore.systems.sched_sim import Answer, Draw, Query, Run, SweepPoint
 
 MILLISECONDS = 1000.0
 KEYS = {"ttft_ms": "ttft", "tpot_ms": "tpot", "itl_ms": "itl", "e2e_ms": "e2e"}
 
 
-def figures(run: Run) -> dict[str, Any]:
-    """One run by the stable keys: counts, times in ms, rates a second."""
+def figures(run: Run | SweepPoint | Draw) -> dict[str, Any]:
+    """One run, or what a sweep or a draw kept of it, by the stable keys: counts, times in ms, rates a second."""
     found = run.metrics
     return {
         "requests": found.sent.value,
@@ -89,6 +89,7 @@ def setting(asked: Asked, answer: Answer, command: str) -> dict[str, Any]:
         "step_times": scene.cost_name,
         "kv_blocks": scene.blocks.value,
         "workload": answer.workload_text,
+        "workload_words": answer.workload_words,
         "notes": list(answer.notes),
         "query": question(asked.query),
         "url": page_address(asked.query),

@@ -3,7 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from pycore.cli.output import heading, line, ranged, table
+from pycore.cli.sched_sim import outlook
+from pycore.cli.sched_sim.ahead import PERCENTS, ahead
 from pycore.ledger import Term
+from pycore.simulation.compare import Lead
 from pycore.simulation.figures import Distribution
 from pycore.stats.estimates import TooFew
 from pycore.systems.sched_sim import Answer, Run
@@ -34,6 +37,7 @@ def answer(found: Answer) -> None:
     else:
         side_by_side(found.runs)
     counts(found.runs)
+    outlook.show(found)
     remarks(found)
 
 
@@ -68,21 +72,24 @@ def interval(found: Distribution) -> str:
 
 
 def side_by_side(runs: Sequence[Run]) -> None:
-    """Mean and percentiles of every policy; the best of a row bears a star."""
-    heading("Latencies (simulated; * the best of its row)")
+    """Mean and percentiles of every policy; the best of a row bears a star, two where that is more than chance."""
+    heading("Latencies (simulated; * the best of its row, ** beyond chance at 95 %, compared request by request)")
     rows: list[Sequence[object] | None] = []
     for name in LATENCIES:
         found = [run.metrics.latencies[name] for run in runs]
+        titles = (f"{found[0].title}, mean", *(f"p{percent}" for percent in PERCENTS))
         rows += [None] * bool(rows)
-        rows.append((f"{found[0].title}, mean", *marked([one.mean for one in found])))
-        rows += [(f"p{percent}", *marked([one.percentiles[percent] for one in found])) for percent in (50, 90, 99)]
+        rows += [(title, *marked(figures, lead)) for title, (figures, lead) in zip(titles, ahead(runs, name), strict=True)]
     table(("", *(run.policy for run in runs)), rows, right=range(1, len(runs) + 1))
 
 
-def marked(figures: Sequence[Term | TooFew]) -> list[str]:
-    """Times, the least of them with a star where they differ."""
-    values = [figure.value for figure in figures if isinstance(figure, Term)]
-    return [shown(figure) + star(figure.value if isinstance(figure, Term) else None, values, -1) for figure in figures]
+def marked(figures: Sequence[Term | TooFew], lead: Lead | None) -> list[str]:
+    """Times, the leading one with its stars; without a comparison the least of them with one, where they differ."""
+    values = [figure.value if isinstance(figure, Term) else None for figure in figures]
+    known = [value for value in values if value is not None]
+    stars = [star(value, known, -1) for value in values] if lead is None else [
+        "" if place != lead.place else " **" if lead.certain else " *" for place in range(len(values))]
+    return [shown(figure) + mark for figure, mark in zip(figures, stars, strict=True)]
 
 
 def star(value: float | None, values: Sequence[float], better: int) -> str:

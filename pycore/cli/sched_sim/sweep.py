@@ -12,9 +12,9 @@ from pycore.cli.options import QuestionCommand, question
 from pycore.cli.progress import bar
 from pycore.cli.sched_sim import asking, workers
 from pycore.cli.sched_sim.document import question as question_data
+from pycore.cli.sched_sim.outlook import TURNS, bracket
 from pycore.cli.sched_sim.points import Found, Place, places
 from pycore.errors import InputError
-from pycore.ledger import Term
 from pycore.simulation.knee import Bend, bend
 from pycore.systems.sched_sim import LABELS, Query
 from pycore.units import significant
@@ -84,14 +84,9 @@ def document(query: Query, over: str, found: Sequence[Found], curve: Bend | None
         "over": over, "scheduler": query.scheduler, "query": question_data(query), "url": asking.page_address(query),
         "points": [{key: one.at, **one.figures, **({"fault": one.fault} if one.fault else {})} for one in found]}
     if curve is not None:
-        made |= {name: bracket(getattr(curve, name)) for name in ("knee", "saturation", "cliff", "best_goodput")}
+        made |= {name: bracket(getattr(curve, name)) for name in TURNS}
         made["remarks"] = list(curve.remarks)
     return made
-
-
-def bracket(term: Term | None) -> dict[str, float | None] | None:
-    """A rate between the neighbouring points."""
-    return None if term is None else {"value": term.value, "low": term.low, "high": term.high}
 
 
 def show(query: Query, over: str, found: Sequence[Found], curve: Bend | None) -> None:

@@ -140,6 +140,38 @@ def test_compare_marks_the_best_of_a_row(run):
     assert " *" in next(row for row in out.splitlines() if row.strip().startswith("Makespan"))
 
 
+def test_compare_says_which_lead_is_more_than_chance(run, document):
+    found = document("compare", "--schedulers", "chunked,fcfs", "--workload", "chat", "--limit", "200")
+    paired = {(one["latency"], one["figure"]): one for one in found["paired"]}
+    assert {name for name, _ in paired} == {"ttft", "tpot", "e2e", "queueing"}
+    pace = paired["tpot", "mean"]
+    assert pace["ahead"] == "chunked" and pace["of"] == "fcfs"
+    fcfs, chunked = found["runs"][1]["tpot_ms"]["mean"], found["runs"][0]["tpot_ms"]["mean"]
+    assert pace["by_ms"] == pytest.approx(fcfs - chunked) and pace["certain"] == (pace["low_ms"] is not None and pace["low_ms"] > 0)
+    assert not all(one["certain"] for one in paired.values()) and any(one["certain"] for one in paired.values())
+    status, out, _ = run("compare", "--schedulers", "chunked,fcfs", "--workload", "chat", "--limit", "200")
+    assert status == 0 and " **" in out and "beyond chance" in out
+
+
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_sweep_and_draws_are_answered_where_they_are_asked(run, document, command):
+    """The page's own command for a question with a sweep or draws gives them too."""
+    asked = [command, "--against", "fcfs", *SMALL, "--sweep", "rate", "--draws", "2"]
+    found, alone = document(*asked), document("run", *SMALL)
+    assert [one["factor"] for one in found["draws"][:2]] == [found["draws"][0]["factor"]] * 2 and len(found["draws"]) == 4
+    assert set(found["bends"]) == {"chunked", "fcfs"}
+    own = [one for one in found["sweep"] if one["scheduler"] == "chunked" and one["rate_per_s"] == 8.0]
+    assert [one["ttft_ms"] for one in own] == [alone["ttft_ms"]]
+    status, out, _ = run(*asked)
+    assert status == 0 and "other arrival rates" in out and "drawn from their uncertainty, 2 times" in out
+
+
+def test_a_sweep_of_a_file_names_the_command_that_does_it(run, document, trace):
+    status, _, err = run("run", "--trace", trace, "--sweep", "rate")
+    assert status == 2 and "--sweep" in err and "sched-sim sweep --over rate" in err
+    assert len(document("run", "--trace", trace, "--draws", "3")["draws"]) == 3
+
+
 # sweep --------------------------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from metric_runs import MS, by_hand, simulated
 
 from pycore.serving.policies.chunked import Chunked
 from pycore.serving.policies.fcfs import Fcfs
-from pycore.simulation.compare import compare
+from pycore.simulation.compare import compare, leads
 from pycore.simulation.records import RequestRecord, Result
 from pycore.stats.estimates import TooFew
 
@@ -82,3 +82,26 @@ def test_what_cannot_be_said():
     few = compare(first, second, percent=90)
     assert few.winner == "a" and not few.certain and "requests are late in one run" in few.reason
     assert compare(first, first).winner == ""
+
+
+def values(*runs: Result) -> list[list[float]]:
+    """The mean of each run, as `leads` takes it."""
+    return [[sum(one.ttft_ns for one in run.requests if one.ttft_ns) / 1e9 / len(run.requests) for run in runs]]
+
+
+def test_the_lead_is_certain_only_against_every_rival():
+    first, second = pair(1, 0.02, 8000)
+    third = replace(second, policy="c", requests=first.requests)  # what the best one does, under another name
+    [lead] = leads([second, first], "ttft", (None,), values(second, first))
+    assert (lead.place, lead.certain, lead.nearest.first) == (1, True, "b")
+    assert lead.nearest.difference.value > 0 and lead.nearest.difference.low > 0, "ahead is above nought"
+    nearly = drawn("c", [one.ttft_ns / 1e9 + (1e-4 if number == 0 else 0) for number, one in enumerate(first.requests)])
+    [lead] = leads([second, first, nearly], "ttft", (None,), [[1.2, 1.1, 1.15]])
+    assert lead.place == 1 and not lead.certain and lead.nearest.first == "c"
+    assert leads([first, third], "ttft", (None,), values(first, third)) == (None,), "alike"
+
+
+def test_who_sheds_requests_does_not_lead():
+    kept, shed = drawn("keeps", [1.0] * 3 + [0.5] * 197), drawn("sheds", [0.4] * 200, lost=3)
+    by_mean, by_median = leads([kept, shed], "ttft", (None, 50), [[0.51, 0.4], [0.5, 0.4]])
+    assert by_mean.place == 0 and by_median.place == 1
