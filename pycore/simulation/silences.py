@@ -37,11 +37,13 @@ def longest_term(silence: Silence) -> Term:
 
 
 def largest_by_time(result: Result, bins: int) -> list[tuple[int, int]]:
-    """(time ns, length ns) of the longest silence that ended in each of `bins` equal parts of the run, where one did."""
+    """(time ns, length ns) of the longest silence that ended in each of `bins` equal parts of the run, where one did; the
+    earliest of equals."""
     most: dict[int, Silence] = {}
     for one in silences(result):
         place = one.end_ns * bins // (result.makespan_ns + 1)
-        if place not in most or one.length_ns > most[place].length_ns:
+        held = most.get(place)
+        if held is None or (one.length_ns, -one.start_ns) > (held.length_ns, -held.start_ns):
             most[place] = one
     return [(most[place].end_ns, most[place].length_ns) for place in sorted(most)]
 

@@ -88,10 +88,11 @@ class Gantt:
     scene: str = help_field("the same for the player, as JSON")
 
 
-def gantt(answer: Any, ledger: Ledger, silences: Sequence[Any]) -> Gantt:
-    """The drawing of an answer. `silences`: per run (Term, start_ns, end_ns) of its longest token gap, or None."""
+def gantt(answer: Any, ledger: Ledger, silences: Sequence[Any], worst: dict[str, tuple[int, int]]) -> Gantt:
+    """The drawing of an answer. `silences`: per run (Term, start_ns, end_ns) of its longest token gap, or None; `worst`: see
+    `scene.idle`."""
     results = [run.result for run in answer.runs]
-    names = scene.drawn(results)
+    names = scene.drawn(results[0].requests, worst)
     span = max(max(result.makespan_ns for result in results) // 1000, 1)
     texts: dict[str, int] = {}
     rows, data = [], []

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pycore.simulation.silences import largest_by_time
 from studios.explain import help_field
 
 POINTS = 120  # of a chart and policy
@@ -24,12 +23,12 @@ class Lines:
     gap_share: Rows = help_field("share of tokens that came at most so long after the one before")
 
 
-def lines(answer: Any) -> Lines:
-    """Every series of an answer."""
+def lines(answer: Any, silences: Sequence[Sequence[tuple[int, int]]]) -> Lines:
+    """Every series of an answer. `silences`: per run (end ns, length ns) of the longest token gap of each stretch."""
     gaps, ttft, tpot, ttft_share, gap_share = [], [], [], [], []
-    for run in answer.runs:
+    for run, longest in zip(answer.runs, silences, strict=True):
         label, result = run.label, run.result
-        gaps += [(label, at / 1e9, length / 1e6) for at, length in largest_by_time(result, POINTS)]
+        gaps += [(label, at / 1e9, length / 1e6) for at, length in longest]
         first = [(one.arrival_ns / 1e9, one.ttft_ns / 1e6) for one in result.requests if one.ttft_ns is not None]
         pace = [(one.arrival_ns / 1e9, one.tpot_ns / 1e6) for one in result.requests if one.tpot_ns is not None]
         ttft += labelled(label, thinned(first))

@@ -50,19 +50,26 @@ class Strip:
         "start, end, prefill tokens, decodes, blocks used, cached besides, running, waiting: most of each in the group")
 
 
-def drawn(results: Sequence[Result]) -> tuple[str, ...]:
-    """Ids of the requests to draw, in order of arrival."""
-    everyone = results[0].requests
+def idle(results: Sequence[Result]) -> dict[str, tuple[int, int]]:
+    """By request: how long it stood still under the policy where that was worst (ns), and which that is. Who never stood
+    still is left out."""
+    worst: dict[str, tuple[int, int]] = {}
+    for number, result in enumerate(results):
+        for one in result.requests:
+            length = sum([gap.end_ns - gap.start_ns for gap in one.gaps])
+            if length > worst.get(one.id, (0,))[0]:
+                worst[one.id] = (length, number)
+    return worst
+
+
+def drawn(everyone: Sequence[RequestRecord], worst: dict[str, tuple[int, int]]) -> tuple[str, ...]:
+    """Ids of the requests to draw, in order of arrival. `worst`: see `idle`."""
     if len(everyone) <= LANES:
         return tuple(one.id for one in everyone)
-    waits: dict[str, int] = {}
-    for result in results:
-        for one in result.requests:
-            waits[one.id] = max(waits.get(one.id, 0), sum(gap.length_ns for gap in one.gaps))
-    worst = sorted(waits, key=lambda name: (-waits[name], name))[:WORST]
-    rest = LANES - len(worst)
+    longest = sorted(worst, key=lambda name: (-worst[name][0], name))[:WORST]
+    rest = LANES - len(longest)
     spread = [everyone[index * len(everyone) // rest].id for index in range(rest)]
-    chosen = {*worst, *spread}
+    chosen = {*longest, *spread}
     return tuple(one.id for one in everyone if one.id in chosen)
 
 

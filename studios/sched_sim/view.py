@@ -1,22 +1,24 @@
 """sched-sim on a page: its answer as a `Page`, whose fields are the context of `panel.html.j2`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pycore import catalog
 from pycore.knobs import to_url
 from pycore.ledger import Term
-from pycore.simulation.silences import longest, longest_term
+from pycore.simulation.costs.overhead import EVIDENCE
+from pycore.simulation.silences import Silence, largest_by_time, longest_term
 from pycore.systems import sched_sim
-from pycore.units import seconds
+from pycore.units import seconds, significant
 from studios.explain import Group, Ledger, Number, help_field, plain
 from studios.sched_sim import charts as drawings
 from studios.sched_sim import files
 from studios.sched_sim.gantt import Gantt, gantt
-from studios.sched_sim.lines import Lines, lines
+from studios.sched_sim.lines import POINTS, Lines, lines
 from studios.sched_sim.outlook import Draws, Sweep, draws_view, sweep_view
 from studios.sched_sim.replays import Replay, replay_view
+from studios.sched_sim.scene import idle
 from studios.sched_sim.table import Table, table
 from studios.sched_sim.waits import Loss, Wait, losses, waits
 
@@ -74,38 +76,63 @@ class Page:
     sweep_links: tuple[tuple[str, str], ...] = help_field("(text, link) that ask for a sweep or for draws")
     draws: Draws | None = help_field("the spread over draws, or None")
     replay: Replay = help_field("the validated replay")
+    host: str = help_field("what a step is charged for the host, and why")
     computing: bool = help_field("whether a sweep or draws are still being computed")
     checks: tuple[Laws, ...] = help_field("what every run verified about itself")
     ledger: tuple[Group, ...] = help_field("every number on the page, explained")
 
 
 def steps(query: sched_sim.Query) -> Iterator[Any]:
-    """Progress while the runs are made, then the Page. Raises StudioError."""
+    """Progress while the runs are made and put into words, then the Page. Raises StudioError."""
     for item in sched_sim.steps(query):
-        yield page(item) if isinstance(item, sched_sim.Answer) else item
+        if isinstance(item, sched_sim.Answer):
+            yield from pages(item)
+        else:
+            yield item
 
 
-def page(answer: Any) -> Page:
-    """An Answer as the page shows it."""
-    ledger = Ledger()
+def pages(answer: Any) -> Iterator[Any]:
+    """Progress, then an Answer as the page shows it: with twenty thousand requests each part takes its second, and who
+    asks for something else meanwhile must not wait for all of them."""
+    ledger, silences = Ledger(), []
     ledger.section("Token gaps")
-    silences = [silence(run.result) for run in answer.runs]
-    verdict = sentence(answer.runs, silences, answer.query, ledger)
-    picture = gantt(answer, ledger, silences)
+    for run in answer.runs:
+        yield at_work("looking for the longest token gap")
+        silences.append(largest_by_time(run.result, POINTS))
+    gaps = list(map(silence, silences))
+    verdict = sentence(answer.runs, gaps, answer.query, ledger)
+    yield at_work("drawing")
+    worst = idle([run.result for run in answer.runs])
+    yield at_work("drawing")
+    picture = gantt(answer, ledger, gaps, worst)
     ledger.section("Times and rates")
     opening, paid = lead(answer, ledger), trade(answer.runs, ledger)
-    figures = table(answer, ledger, [None if one is None else one[0] for one in silences])
+    figures = yield from table(answer, ledger, [None if one is None else one[0] for one in gaps])
     ledger.section("Waiting")
-    lost, waited = losses(answer, ledger), waits(answer, ledger)
+    lost = yield from losses(answer, ledger)
+    waited = waits(answer, ledger, worst)
     ledger.section("Real runs beside their simulation")
     checks = replay_view(ledger)
     ledger.section("Sweeps and intervals")
-    return Page(
+    yield at_work("drawing")
+    yield Page(
         answer=answer, verdict=verdict, trade=paid, lead=opening, notes=tuple(map(plain, answer.notes)),
-        gantt=picture, table=figures, waits=waited, losses=lost, lines=lines(answer), sweep=sweep_view(answer, ledger),
-        sweep_links=sweep_links(answer.query), draws=draws_view(answer, ledger), replay=checks,
+        gantt=picture, table=figures, waits=waited, losses=lost, lines=lines(answer, silences),
+        sweep=sweep_view(answer, ledger), sweep_links=sweep_links(answer.query), draws=draws_view(answer, ledger),
+        replay=checks, host=host(answer.query),
         computing=bool(answer.query.sweep != "none" and not answer.sweep or answer.query.draws and not answer.draws),
         checks=tuple(map(checked, answer.runs)), ledger=ledger.groups())
+
+
+def at_work(stage: str) -> sched_sim.Progress:
+    """What is done after the runs."""
+    return sched_sim.Progress(stage=stage, fraction=1.0)
+
+
+def host(query: Any) -> str:
+    """What a step is charged for the host, and why."""
+    charged = f"{significant(query.overhead_us)} µs a step" if query.overhead_us else "nothing"
+    return f"Charged for the host: {charged}. {EVIDENCE[0].upper()}{EVIDENCE[1:]}."
 
 
 def checked(run: Any) -> Laws:
@@ -115,10 +142,12 @@ def checked(run: Any) -> Laws:
     return Laws(policy=run.label, checks=found, held=sum(one.holds for one in found))
 
 
-def silence(result: Any) -> tuple | None:
-    """(Term, start, end) of a run's longest token gap."""
-    found = longest(result)
-    return None if found is None else (longest_term(found), found.start_ns, found.end_ns)
+def silence(gaps: Sequence[tuple[int, int]]) -> tuple | None:
+    """(Term, start, end) of a run's longest token gap, the earliest of equals, out of (end, length) ns of several."""
+    if not gaps:
+        return None
+    end, length = max(gaps, key=lambda one: (one[1], -one[0]))
+    return longest_term(Silence(end - length, end)), end - length, end
 
 
 def sentence(runs: Any, silences: list, query: Any, ledger: Ledger) -> Sentence:
@@ -161,12 +190,11 @@ def trade(runs: Any, ledger: Ledger) -> Sentence:
 def lead(answer: Any, ledger: Ledger) -> Sentence:
     """What was run, and on what."""
     query, scene = answer.query, answer.scene
-    count = len(answer.runs[0].result.requests)
     copies = f", {query.replicas} replicas" if query.replicas > 1 else ""
-    return (f"{count:,} requests ({plain(answer.workload_text, 200)}) to {plain(scene.deployment.model.name, 80)} on "
-            f"{query.count} × {scene.deployment.accelerator.name}{copies}: a KV pool of ",
+    return (f"{plain(answer.workload_words, 300)}. Served: {plain(scene.deployment.model.name, 80)} on "
+            f"{query.count} × {scene.deployment.accelerator.name}{copies}, with a KV pool of ",
             ledger.number(scene.blocks, blocks), f" and step times from {plain(scene.cost_name, 120)}. "
-            "The same trace under each policy, by the scheduler that serves; the clock is simulated.")
+            "The same requests under each policy, by the scheduler that serves; the clock is simulated.")
 
 
 def blocks(count: float) -> str:

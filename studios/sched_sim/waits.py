@@ -1,11 +1,12 @@
 """Why did request 17 wait? The requests that stood still longest, every idle stretch attributed, and what removes it."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pycore.knobs import to_url
 from pycore.simulation import why
+from pycore.systems.sched_sim import Progress
 from pycore.units import seconds
 from studios.explain import Ledger, Number, help_field, plain
 from studios.marks import percent
@@ -52,10 +53,11 @@ class Loss:
     cells: tuple[Number | None, ...] = help_field("idle time by policy; None where there was none")
 
 
-def losses(answer: Any, ledger: Ledger) -> tuple[Loss, ...]:
-    """Where the runs lose time: reasons by the most they cost under any policy."""
+def losses(answer: Any, ledger: Ledger) -> Generator[Progress, None, tuple[Loss, ...]]:
+    """Progress, then (as the generator's value) where the runs lose time: reasons by the most they cost under any policy."""
     found: dict[tuple[str, str], dict[int, Any]] = {}
     for number, run in enumerate(answer.runs):
+        yield Progress(stage="adding up why requests waited", fraction=1.0)
         for total in why.totals(run.result):
             found.setdefault((total.reason, total.phase), {})[number] = total.seconds
     ranked = sorted(found.items(), key=lambda item: (-max(one.value for one in item[1].values()), item[0]))
@@ -64,15 +66,9 @@ def losses(answer: Any, ledger: Ledger) -> tuple[Loss, ...]:
         for (reason, phase), cells in ranked[:8])
 
 
-def waits(answer: Any, ledger: Ledger) -> tuple[Wait, ...]:
+def waits(answer: Any, ledger: Ledger, worst: dict[str, tuple[int, int]]) -> tuple[Wait, ...]:
     """The request that was asked about, then those that stood still longest under any policy, each once, under the policy
-    where it was worst."""
-    worst: dict[str, tuple[int, int]] = {}
-    for number, run in enumerate(answer.runs):
-        for one in run.result.requests:
-            idle = sum(gap.length_ns for gap in one.gaps)
-            if idle > worst.get(one.id, (0,))[0]:
-                worst[one.id] = (idle, number)
+    where it was worst (`worst`: see `scene.idle`)."""
     first = answer.query.request
     ranked = sorted(worst, key=lambda name: (name != first, -worst[name][0], name))[:MOST]
     found = [(name, answer.runs[worst[name][1]]) for name in ranked]

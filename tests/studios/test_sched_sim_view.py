@@ -15,9 +15,12 @@ from jinja2 import meta
 from pycore import knobs
 from pycore.errors import StudioError
 from pycore.knobs import from_url
+from pycore.simulation.compare import compare
+from pycore.simulation.latencies import LATENCIES
 from pycore.simulation.records import token_times
 from studios import explain, render
 from studios.sched_sim import charts, files, gantt, scene, view
+from studios.sched_sim.table import TIMES
 
 EXAMPLES = {row["name"]: row for row in render.examples("sched_sim")}
 HOSTILE = "\"><script>alert(1)</script>{{ 7*7 }}{% for x in y %}<img src=x onerror=alert(2)>"
@@ -154,6 +157,42 @@ def test_the_better_one_is_marked(pages):
                 assert len(line.cells) == len(page.table.policies)
                 assert sum(cell.best for cell in line.cells) < max(len(line.cells), 2), "all are best"
                 assert all(bool(cell.number) != bool(cell.why_not) for cell in line.cells)
+
+
+def test_a_lead_is_called_sure_only_where_requests_compared_one_by_one_say_so(pages):
+    """Beyond a percentile table's winner: what `compare` says of the same two runs, as a figure with its interval."""
+    page = pages["chat"]
+    results = {run.label: run.result for run in page.answer.runs}
+    said, sure = 0, 0
+    for block in page.table.blocks:
+        name = next((key for key, title, _ in TIMES if title == block.title), "")
+        for line in block.lines:
+            assert bool(line.ahead) == any(cell.best for cell in line.cells) or name not in LATENCIES
+            assert not any(cell.sure and not cell.best for cell in line.cells)
+            if line.ahead is None:
+                assert not any(cell.sure for cell in line.cells), "sure without a comparison"
+                continue
+            best = page.table.policies[[cell.best for cell in line.cells].index(True)]
+            percent = None if line.name == "mean" else int(line.name[1:])
+            others = [compare(results[best], other, name, percent) for label, other in results.items() if label != best]
+            assert line.ahead.sure == all(one.certain and one.winner == one.first for one in others), (name, line.name)
+            least = min(abs(one.difference.value) for one in others)
+            assert line.ahead.number.text == view.seconds(least) and line.ahead.of in results
+            said, sure = said + 1, sure + line.ahead.sure
+    assert said >= 12 and 0 < sure < said
+
+
+def test_what_is_remarked_and_charged_is_said(pages):
+    assert any("beyond the largest measured" in note for note in pages["default"].notes), "its prompt is longer than the table"
+    assert "nothing" in pages["default"].host and "12.5 µs a step" in page_of("overhead_us=12.5&against=").host
+    words = "".join(piece for piece in pages["default"].lead if isinstance(piece, str))
+    assert words.startswith("24 requests, one every 250 ms; prompts of 128 tokens (the 9th of 16,384), answers of 200. ")
+
+
+def test_who_waits_for_a_long_run_may_ask_for_something_else():
+    """Between the end of the runs and the page there are as many stops as parts, not one silence."""
+    items = list(view.steps(from_url(view.Query, "workload=batch prompt=64 output=8 requests=300")))
+    assert isinstance(items[-1], view.Page) and sum(item.fraction == 1.0 for item in items[:-1]) >= 10
 
 
 def test_a_percentile_without_samples_is_not_given(pages):
