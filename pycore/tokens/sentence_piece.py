@@ -1,0 +1,95 @@
+"""Gemma's tokenizer: BPE over characters, with UTF-8 bytes for characters that have no piece (SentencePiece).
+
+The model knows a space as U+2581, here it stays a space (a U+2581 in the text means the same to the model). Pieces that
+its makers defined by hand, runs of spaces, tabs and newlines and some HTML, are taken whole first, the longest. What is
+left could be merged in one go; no piece but `> </` has a space after another character, so cutting before each space
+changes nothing and lets words be remembered.
+"""
+
+import re
+from itertools import chain
+
+from pycore.tokens.cache import Cache
+from pycore.tokens.merging import Branch, grown, merged
+from pycore.tokens.vocabulary import Vocabulary
+
+MARK = "\u2581"
+
+
+class SentencePiece:
+    """A SentencePiece BPE tokenizer of one vocabulary. Texts come with surrogates repaired."""
+
+    def __init__(self, vocabulary: Vocabulary):
+        self.vocabulary = vocabulary
+        self.literals = {text.replace(MARK, " "): number for text, number in vocabulary.literals.items()}
+        first, first_byte = vocabulary.first_id, vocabulary.first_byte_id
+        self.byte_ids = range(first_byte, first_byte + 256)
+        self.ranks = self.pieces(first)
+        self.spaced = sorted(piece for piece in self.ranks if " " in piece.lstrip(" "))
+        self.pattern = re.compile(self.cuts())
+        self.cache = Cache(self.piece_ids)
+
+    def pieces(self, first: int) -> dict[str, int]:
+        """What merging can make: text -> id, which is the rank too."""
+        apart = {*self.vocabulary.specials.values(), *self.vocabulary.literals.values(), *self.byte_ids}
+        return {token.decode().replace(MARK, " "): number
+                for number, token in enumerate(self.vocabulary.tokens, first) if number not in apart}
+
+    def cuts(self) -> str:
+        """The pattern of what is looked up or merged by itself: literals, longest first, else words with their space."""
+        runs = sorted({text[0] for text in self.literals if len(set(text)) == 1 and text[0] in " \n\t"})
+        longest = {mark: max(len(text) for text in self.literals if set(text) == {mark}) for mark in runs}
+        shortest = {mark: min(len(text) for text in self.literals if set(text) == {mark}) for mark in runs}
+        repeated = [f"{re.escape(mark)}{{{shortest[mark]},{longest[mark]}}}" for mark in runs]
+        others = sorted((text for text in self.literals if set(text) - {*runs} or len({*text}) > 1), key=len, reverse=True)
+        firsts = "".join(sorted({text[0] for text in others}))
+        alone = "".join(mark for mark in runs if shortest[mark] == 1)
+        plain = f"[^ {alone}{re.escape(firsts)}]"
+        literal = "|".join(map(re.escape, others)) or "(?!)"
+        inside = [f"{plain}+", f"(?!{literal})[{re.escape(firsts)}]" if firsts else "(?!)"]
+        for piece in self.spaced:
+            before, _, after = piece.partition(" ")
+            inside.append(f"(?<={re.escape(before[-1])}) (?={re.escape(after)})")
+        return "|".join([*repeated, literal, f" ?(?:{'|'.join(inside)})+", " "])
+
+    def cut(self, text: str) -> list[str]:
+        """The pieces that are literals or are merged each by itself."""
+        return self.pattern.findall(text.replace(MARK, " "))
+
+    def piece_ids(self, piece: str) -> tuple[int, ...]:
+        """Ids of one piece; a character without a piece of its own gives its bytes' ids."""
+        if piece in self.literals:
+            return (self.literals[piece],)
+        ranks, found = self.ranks, []
+        if piece in ranks:  # each piece is what its own characters merge to (tested)
+            return (ranks[piece],)
+        for symbol in merged(piece, ranks):
+            if symbol in ranks:
+                found.append(ranks[symbol])
+            else:
+                found += map(self.byte_ids.__getitem__, symbol.encode())
+        return tuple(found)
+
+    def ids(self, text: str) -> list[int]:
+        """Ids of a text."""
+        return list(chain.from_iterable(map(self.cache.__getitem__, self.cut(text))))
+
+    def count(self, text: str) -> int:
+        """How many ids a text has."""
+        return sum(map(len, map(self.cache.__getitem__, self.cut(text))))
+
+    def trees(self, piece: str) -> tuple[Branch, ...]:
+        """The merges of one piece, a tree a symbol; a character without a piece is a branch of its bytes."""
+        if piece in self.literals:
+            return (Branch(piece=piece.encode()),)
+        return tuple(map(encoded, grown(piece.replace(MARK, " "), self.ranks)))
+
+    def id_of(self, symbol: bytes) -> int | None:
+        """The id of a symbol that came from merging."""
+        text = symbol.decode()
+        return self.literals.get(text, self.ranks.get(text))
+
+
+def encoded(branch: Branch) -> Branch:
+    """A tree of text as one of bytes."""
+    return Branch(piece=branch.piece.encode(), order=branch.order, parts=tuple(map(encoded, branch.parts)))
