@@ -4,8 +4,8 @@
 
 The version is 16.0.0: the one that tiktoken 0.14 and tokenizers 0.23 both have, code point by code point (tested). A
 Python's own tables differ from release to release, and building them at start is slow in a browser. General categories
-come from PyPI `unicodedata2` 16.0.0 (or a Python that has 16.0.0 itself); scripts and grapheme properties, which it
-lacks, from PyPI `regex`, cut to what is assigned in 16.0.0. The class 'frozen' is what the normaliser of `tokenizers`
+come from PyPI `unicodedata2` 16.0.0 (or a Python that has 16.0.0 itself); what graphemes are made of from PyPI `pyuegc`
+16.0.3, whose tables are of 16.0.0; scripts from PyPI `regex`, cut to what is assigned in 16.0.0. The class 'frozen' is what the normaliser of `tokenizers`
 leaves alone though later Unicode does not (its tables are older), found by asking it.
 """
 
@@ -22,7 +22,6 @@ COLUMNS = ("class", "unicode", "count", "ranges", "source")
 SCRIPTS = ("Han", "Hiragana", "Katakana", "Hangul", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan", "Arabic", "Devanagari",
            "Latin", "Cyrillic", "Greek", "Hebrew")
 BREAKS = ("Control", "Extend", "Prepend", "SpacingMark", "Regional_Indicator", "L", "V", "T", "LV", "LVT")
-CONJUNCT = ("Consonant", "Linker", "Extend")
 EVERY = [point for point in range(0x110000) if not 0xD800 <= point < 0xE000]
 
 
@@ -58,21 +57,25 @@ def categories(unicode) -> dict[str, list[int]]:
     return dict(sorted(found.items()))
 
 
-def properties(assigned: set[int]) -> dict[str, list[int]]:
-    """Scripts and what grapheme clusters are made of, by the names that `pycore.tokens.ranges` knows."""
+def scripts(assigned: set[int]) -> dict[str, list[int]]:
+    """Code points by script, for patterns of uploaded tokenizers."""
     import regex
 
-    text = "".join(map(chr, EVERY))
+    text = "".join(chr(point) for point in EVERY if point in assigned)
+    return {f"script:{name}": [ord(character) for character in regex.findall(rf"\p{{Script={name}}}", text)]
+            for name in SCRIPTS}
 
-    def having(name: str) -> list[int]:
-        return [ord(character) for character in regex.findall(rf"\p{{{name}}}", text)]
 
-    found = {f"script:{name}": having(f"Script={name}") for name in SCRIPTS}
-    found |= {f"break:{name}": having(f"GCB={name}") for name in BREAKS}
-    found |= {f"conjunct:{name}": having(f"InCB={name}") for name in CONJUNCT}
-    kept = {name: [point for point in points if point in assigned or name == "break:Control"]
-            for name, points in found.items()}
-    return kept | {"pictographic": having("Extended_Pictographic")}  # reserved code points count as pictographs
+def breaks() -> dict[str, list[int]]:
+    """What grapheme clusters are made of, by the names that `pycore.tokens.graphemes` knows."""
+    from pyuegc import _unicode as tables
+
+    found = {f"break:{name}": [] for name in BREAKS}
+    for point, kind in tables._PROP_DICT.items():
+        found.get(f"break:{kind}", []).append(point)
+    conjunct = {"Consonant": tables._INCB_CONSONANT, "Linker": tables._INCB_LINKER, "Extend": tables._INCB_EXTEND}
+    return found | {f"conjunct:{name}": sorted(map(ord, characters)) for name, characters in conjunct.items()} | {
+        "pictographic": sorted(tables._EXT_PICTOGR)}
 
 
 def frozen(unicode) -> set[int]:
@@ -110,7 +113,8 @@ def rows() -> list[dict[str, object]]:
     by_category = categories(unicode)
     assigned = {point for points in by_category.values() for point in points}
     left_alone = frozen(unicode)
-    sources = ((by_category, "unicodedata2 16.0.0"), (properties(assigned), "regex, cut to Unicode 16.0.0"),
+    sources = ((by_category, "unicodedata2 16.0.0"), (scripts(assigned), "regex, cut to Unicode 16.0.0"),
+               (breaks(), "pyuegc 16.0.3"),
                ({"frozen": sorted(left_alone)}, "tokenizers 0.23.3 beside unicodedata2 16.0.0"),
                ({"joining": joining(unicode, left_alone)}, "unicodedata2 16.0.0"))
     return [{"class": name, "unicode": VERSION, "count": len(points), "ranges": spelled(points), "source": source}
