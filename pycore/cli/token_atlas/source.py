@@ -4,11 +4,12 @@ Nothing is added or taken away: line ends, a final line feed and a byte-order ma
 """
 
 import codecs
+import contextlib
 import io
-import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -18,16 +19,17 @@ from pycore.cli.options import shortened
 from pycore.errors import InputError, SourceError
 
 PIECE_BYTES = 1 << 18
-MARK = "\ufeff"
+SPOOL_BYTES = 1 << 22
+"""What of a pipe is kept in memory; more of it goes to a temporary file, for each tokenizer reads the text anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Bytes to read once. `size` is None where it cannot be known before the end (a pipe)."""
+    """Bytes that can be read from the beginning as often as wanted, and how many they are."""
 
     name: str
     stream: BinaryIO
-    size: int | None
+    size: int
 
 
 def options(command: Callable) -> Callable:
@@ -39,25 +41,47 @@ def options(command: Callable) -> Callable:
     return command
 
 
-@contextmanager
+@contextlib.contextmanager
 def opened(text: str | None, file: str | None) -> Iterator[Source]:
     """The source that the options name. Raises InputError, SourceError."""
     if text is not None and file is not None:
         raise InputError("file", file, "accepted: --text or --file, not both")
     if text is not None:
-        content = given(text)
-        yield Source(name="--text", stream=io.BytesIO(content), size=len(content))
+        yield measured("--text", io.BytesIO(given(text)))
     elif file is None or file == "-":
-        yield standard_input()
+        with spooled("standard input", standard_input()) as stream:
+            yield measured("standard input", stream)
     else:
         try:
-            stream = open(file, "rb")  # closed below: an error inside the block is not one of opening
-            size = os.fstat(stream.fileno()).st_size
+            opened_file = open(file, "rb")  # closed below: an error inside the block is not one of opening
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise SourceError(shortened(file), f"cannot be read: {reason}", "file") from None
-        with stream:
-            yield Source(name=shortened(file), stream=stream, size=size if os.path.isfile(file) else None)
+            raise SourceError(shortened(file), f"cannot be read: {reason(error)}", "file") from None
+        with opened_file, contextlib.ExitStack() as stack:
+            seekable = opened_file.seekable()
+            stream = opened_file if seekable else stack.enter_context(spooled(shortened(file), opened_file))
+            yield measured(shortened(file), stream)
+
+
+def measured(name: str, stream: BinaryIO) -> Source:
+    """A source whose size is known."""
+    size = stream.seek(0, io.SEEK_END)
+    stream.seek(0)
+    return Source(name=name, stream=stream, size=size)
+
+
+def spooled(name: str, stream: BinaryIO) -> BinaryIO:
+    """A pipe's content, to be read again. Raises SourceError."""
+    made = tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES)
+    try:
+        shutil.copyfileobj(stream, made, PIECE_BYTES)
+    except OSError as error:
+        raise SourceError(name, f"cannot be read: {reason(error)}", "file") from None
+    return made
+
+
+def reason(error: Exception) -> str:
+    """Why a file could not be read, in the system's words."""
+    return getattr(error, "strerror", None) or str(error)
 
 
 def given(text: str) -> bytes:
@@ -66,13 +90,13 @@ def given(text: str) -> bytes:
                                                          if "\ud800" <= letter <= "\udfff") else "surrogatepass")
 
 
-def standard_input() -> Source:
+def standard_input() -> BinaryIO:
     """Standard input; whoever sits before it is told what is waited for. Raises SourceError where there is none."""
     if sys.stdin is None or sys.stdin.closed:
         raise SourceError("standard input", "is closed; give --text or --file", "text")
     if sys.stdin.isatty():
         click.echo("Type or paste the text, then end with Ctrl-D on an empty line (or use --text, --file).", err=True)
-    return Source(name="standard input", stream=getattr(sys.stdin, "buffer", sys.stdin), size=None)
+    return sys.stdin.buffer
 
 
 def pieces(source: Source, seen: Callable[[int], None] = lambda count: None) -> Iterator[str]:
@@ -81,11 +105,12 @@ def pieces(source: Source, seen: Callable[[int], None] = lambda count: None) -> 
     Raises SourceError naming the offset of the first byte that is no UTF-8.
     """
     decoder, done = codecs.getincrementaldecoder("utf-8")(), 0
+    source.stream.seek(0)
     while True:
         try:
             content = source.stream.read(PIECE_BYTES)
         except OSError as error:
-            raise SourceError(source.name, f"cannot be read: {error.strerror or error}", "file") from None
+            raise SourceError(source.name, f"cannot be read: {reason(error)}", "file") from None
         held = len(decoder.getstate()[0])
         try:
             text = decoder.decode(content, final=not content)
@@ -106,12 +131,6 @@ def fault(error: UnicodeDecodeError, before: int) -> str:
             "Convert it first, e.g. iconv -f LATIN1 -t UTF-8")
 
 
-def whole(source: Source, most: int) -> tuple[str, Iterator[str] | None]:
-    """(the text, None) where it has at most `most` characters, else (its beginning, the iterator over the rest)."""
-    held, size, rest = [], 0, pieces(source)
-    for piece in rest:
-        held.append(piece)
-        size += len(piece)
-        if size > most:
-            return "".join(held), rest
-    return "".join(held), None
+def whole(source: Source, most: int) -> str | None:
+    """The text where it has at most `most` bytes, else None. Raises SourceError."""
+    return "".join(pieces(source)) if source.size <= most else None
