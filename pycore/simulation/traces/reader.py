@@ -8,6 +8,7 @@ from os import PathLike, fspath
 from pycore.errors import InputError
 from pycore.simulation.traces.bench import benchmark
 from pycore.simulation.traces.cells import identifiers, token_count, token_count_or_zero
+from pycore.simulation.traces.chains import chained, first_unchained
 from pycore.simulation.traces.faults import TraceError
 from pycore.simulation.traces.layouts import Columns, locate, match, missing, plain
 from pycore.simulation.traces.source import MOST_BYTES, Source, lines
@@ -153,6 +154,7 @@ def finished(rows: Rows, order: str, buckets: str, seed: int) -> Trace:
     layout, notes = rows.columns.layout, [f"read as {rows.columns.layout.name}: {len(rows.prompts):,} requests"]
     if rows.failed:
         notes.append(f"{rows.failed:,} rows without output (requests that failed) left out")
+    notes += whole_prefixes(rows)
     sequence = ordered(rows, order, notes)
     if sequence is not None:
         permute(rows, sequence)
@@ -172,6 +174,16 @@ def finished(rows: Rows, order: str, buckets: str, seed: int) -> Trace:
         hash_ids=tuple(rows.hashes) if any(rows.hashes) else (),
         token_ids=tuple(rows.token_ids) if any(rows.token_ids) else (),
         extras=tuple(rows.extras.items()), notes=tuple(notes), skipped=rows.failed)
+
+
+def whole_prefixes(rows: Rows) -> list[str]:
+    """Let each block's identifier name all before it too, and say so where that changed any."""
+    found = first_unchained(rows.hashes)
+    if found is None:
+        return []
+    rows.hashes = chained(rows.hashes)
+    return [f"block {found[1]} stands after different blocks ({rows.table.unit} {rows.lines[found[0]]:,}): identifiers are "
+            "taken for contents, and prompts share the blocks before the first in which they differ"]
 
 
 def ordered(rows: Rows, order: str, notes: list[str]) -> list[int] | None:

@@ -19,6 +19,7 @@ from pycore.simulation.traces import Trace, TraceError, read_trace, samples
 from pycore.simulation.traces.cells import clock, moment_ns
 from pycore.simulation.traces.layouts import LAYOUTS
 from pycore.simulation.traces.spread import bucket_ns
+from pycore.systems.sched_sim import Query, answer
 
 AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens
 2023-11-16 18:17:03.9799600,4808,10
@@ -351,6 +352,35 @@ def test_small_blocks_of_a_trace_share_exactly_what_its_blocks_share(prompt, siz
 
 
 # --- samples --------------------------------------------------------------------------------------------------------------
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 5), max_size=6), min_size=1, max_size=6))
+def test_identifiers_of_contents_become_those_of_prefixes(rows):
+    """Two rows share as many blocks as their lists have in common from the start, however identifiers repeat."""
+    text = "".join(json.dumps({"timestamp": 0, "input_length": 600 * (len(ids) + 1), "output_length": 1, "hash_ids": ids}) + "\n" for ids in rows)
+    trace = read_trace(text)
+    made = trace.hash_ids or tuple(() for _ in rows)
+    for ids, new in zip(rows, made, strict=True):
+        for others, twin in zip(rows, made, strict=True):
+            shared = next((at for at, pair in enumerate(zip(ids, others, strict=False)) if pair[0] != pair[1]), min(len(ids), len(others)))
+            assert new[:shared] == twin[:shared] and not set(new[shared:]) & set(twin[shared:])
+        assert len(set(new)) == len(ids)
+    consistent = len({(identifier, at, tuple(ids[:at])) for ids in rows for at, identifier in enumerate(ids)}) == len(
+        {identifier for ids in rows for identifier in ids})
+    assert (made == tuple(map(tuple, rows))) or not consistent
+    assert any("taken for contents" in note for note in trace.notes) == (not consistent)
+
+
+def test_a_trace_of_content_hashes_is_served():
+    """Block 2 follows block 1 in one prompt and block 3 in another: a cache that took it for one prefix would hold the
+    child without its parent, and could not evict in order."""
+    rows = [(0, 2, 10, [1, 2]), (1, 2, 3000, [3, 2])]
+    rows += [(2000 + 500 * turn, 40, 5, list(range(100 + 50 * turn, 140 + 50 * turn))) for turn in range(20)]
+    text = "".join(json.dumps({"timestamp": at, "input_length": 512 * size, "output_length": output, "hash_ids": ids}) + "\n"
+                   for at, size, output, ids in rows)
+    found = answer(Query(trace=text, against="fcfs,disaggregated", hardware="rtx 4090", kv_blocks=1500))
+    assert all(run.metrics.completed.value == len(rows) and all(check.holds for check in run.checks) for run in found.runs)
+
 
 def test_samples_are_what_their_sources_row_says():
     assert samples.names() == ("azure-conversation", "azure-code", "mooncake-conversation", "mooncake-synthetic", "sharegpt-vllm")
