@@ -5,8 +5,8 @@
 The version is 16.0.0: the one that tiktoken 0.14 and tokenizers 0.23 both have, code point by code point (tested). A
 Python's own tables differ from release to release, and building them at start is slow in a browser. General categories
 come from PyPI `unicodedata2` 16.0.0 (or a Python that has 16.0.0 itself); what graphemes are made of from PyPI `pyuegc`
-16.0.3, whose tables are of 16.0.0; scripts from PyPI `regex`, cut to what is assigned in 16.0.0. The class 'frozen' is what the normaliser of `tokenizers`
-leaves alone though later Unicode does not (its tables are older), found by asking it.
+16.0.3, whose tables are of 16.0.0; scripts from PyPI `regex`, cut to what is assigned in 16.0.0. The class 'frozen' is
+what the normaliser of `tokenizers` leaves alone though later Unicode does not (its tables are older), found by asking it.
 """
 
 import argparse
