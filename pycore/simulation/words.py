@@ -38,7 +38,7 @@ def ranged(low: float, high: float, unit: str = "") -> Key:
     """A number within a range."""
 
     def read(text: str) -> float:
-        value = float(text) if re.fullmatch(r"[0-9]{0,12}\.?[0-9]{0,12}(?:[eE][+-]?[0-9]{1,3})?", text) else -1.0
+        value = float(text) if re.fullmatch(r"[0-9]{0,12}\.?[0-9]{0,24}(?:[eE][+-]?[0-9]{1,3})?", text) else -1.0
         if not low <= value <= high:
             raise ValueError
         return value

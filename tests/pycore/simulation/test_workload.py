@@ -241,3 +241,11 @@ def test_a_sweep_changes_the_rate_alone():
     for line in ("batch", "closed users=4"):
         with pytest.raises(StudioError, match="sweep"):
             parse(line).at_rate(2.0)
+
+
+@given(st.floats(1e-3, 1e3), st.sampled_from((0.25, 0.75, 1.25)))
+def test_a_sweep_may_ask_for_any_rate(rate, factor):
+    """1.1 x 0.75 is 0.8250000000000001: what a workload writes, it reads."""
+    for line in ("poisson rate=2", "replay trace=azure-code"):
+        workload = parse(line).at_rate(min(1e3, max(1e-3, rate * factor)))
+        assert parse(workload.text) == workload
