@@ -33,10 +33,10 @@ class QuestionCommand(click.Command):
 class KnobOption(click.Option):
     """One field of a question as an option; `group` is the help section it stands in."""
 
-    def __init__(self, knob: Knob) -> None:
+    def __init__(self, knob: Knob, names: Callable[[str], Iterable[str]] | None = None) -> None:
         flag = {"is_flag": False, "flag_value": "yes"} if knob.kind == "flag" else {}
         super().__init__([knob.option, knob.name], type=str, metavar=metavar(knob), help=help_text(knob),
-                         shell_complete=completer(knob), **flag)
+                         shell_complete=completer(knob, names), **flag)
         self.group = knob.group or "Question"
 
 
@@ -66,24 +66,27 @@ def help_text(knob: Knob) -> str:
     return " ".join(parts)
 
 
-def completer(knob: Knob) -> Callable | None:
-    """Shell completion from the choices or from the catalogue's names."""
+def completer(knob: Knob, names_of: Callable[[str], Iterable[str]] | None = None) -> Callable | None:
+    """Shell completion from the choices or from a table's names; `names_of` gives them, the catalogue by default."""
     def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
         names = knob.choices
         if knob.suggestions:
             from pycore import catalog
-            names = catalog.names(knob.suggestions)
+            names = (names_of or catalog.names)(knob.suggestions)
         return [name for name in names if name.lower().startswith(incomplete.lower())]
 
     return complete if knob.choices or knob.suggestions else None
 
 
-def question(query: type, *, leave_out: Iterable[str] = ()) -> Callable:
-    """Decorator: the command takes every field of `query` as an option. What was not given arrives as None."""
+def question(query: type, *, leave_out: Iterable[str] = (), names: Callable[[str], Iterable[str]] | None = None) -> Callable:
+    """Decorator: the command takes every field of `query` as an option. What was not given arrives as None.
+
+    `names`: gives the names of a table that completes a field, where it is not one of the catalogue's.
+    """
     hidden = set(leave_out)
 
     def decorate(command: Callable) -> Callable:
-        wanted = [KnobOption(knob) for knob in knobs(query) if knob.name not in hidden]
+        wanted = [KnobOption(knob, names) for knob in knobs(query) if knob.name not in hidden]
         command.__click_params__ = getattr(command, "__click_params__", []) + wanted[::-1]
         return command
 

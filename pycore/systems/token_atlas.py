@@ -9,9 +9,11 @@ from pycore import cache, catalog
 from pycore.atlas.bill import Bill as MonthlyBill
 from pycore.atlas.bill import Share, bill, parse_mix
 from pycore.atlas.encoders import built, encoders, from_bytes
+from pycore.atlas.encoders import names as encoder_names
 from pycore.atlas.grid import SORTS, Grid, grid
 from pycore.atlas.kinds import KINDS, Setting
-from pycore.atlas.languages import ENGLISH, Language, language
+from pycore.atlas.languages import ENGLISH, Language, families, language, scripts
+from pycore.atlas.languages import names as language_names
 from pycore.atlas.live import Live, Missing, live
 from pycore.atlas.prices import Priced, list_prices, own_prices
 from pycore.atlas.ranking import STATISTICS, Fairness, Placed, models_by_cost, tokenizers_by
@@ -208,6 +210,18 @@ def bill_of(mix: tuple[Share, ...], requests: int, prompt: int, output: int, pri
 def places(code: str, prompt: int, output: int, prices: tuple[Priced, ...]) -> tuple[Placed, ...]:
     """Models by cost in a language, kept."""
     return models_by_cost(code, prompt_words=prompt, output_words=output, prices=prices)
+
+
+def completions(table: str) -> tuple[str, ...]:
+    """The names that complete a field whose knob has `suggestions=table`."""
+    tables = {"tokenizers": encoder_names, "columns": column_names, "languages": language_names, "scripts": scripts,
+              "families": families}
+    return tables[table]() if table in tables else catalog.names(table)
+
+
+def column_names() -> tuple[str, ...]:
+    """Every column of the matrix."""
+    return tuple(facts.name for facts in tokenizers())
 
 
 def steps(query: Query) -> Iterator[Needs | Progress | Answer]:

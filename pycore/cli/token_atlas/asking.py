@@ -9,13 +9,13 @@ from pycore.cli import output
 from pycore.cli.options import ask, question
 from pycore.knobs import changed, knobs, to_url
 from pycore.ledger import Term
-from pycore.systems.token_atlas import Query
+from pycore.systems.token_atlas import Query, completions
 
 
 def options(*names: str) -> Callable:
     """Decorator: the command takes these fields of the question, and --json."""
     def decorate(command: Callable) -> Callable:
-        fields = question(Query, leave_out={knob.name for knob in knobs(Query)} - set(names))
+        fields = question(Query, leave_out={knob.name for knob in knobs(Query)} - set(names), names=completions)
         return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(fields(command))
 
     return decorate

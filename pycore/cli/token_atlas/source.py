@@ -25,9 +25,10 @@ SPOOL_BYTES = 1 << 22
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Bytes that can be read from the beginning as often as wanted, and how many they are."""
+    """Bytes that can be read from the beginning as often as wanted, and how many they are; `field`: the option's."""
 
     name: str
+    field: str | None
     stream: BinaryIO
     size: int
 
@@ -47,10 +48,10 @@ def opened(text: str | None, file: str | None) -> Iterator[Source]:
     if text is not None and file is not None:
         raise InputError("file", file, "accepted: --text or --file, not both")
     if text is not None:
-        yield measured("--text", io.BytesIO(given(text)))
+        yield measured("the argument", io.BytesIO(given(text)), "text")
     elif file is None or file == "-":
         with spooled("standard input", standard_input()) as stream:
-            yield measured("standard input", stream)
+            yield measured("standard input", stream, None)
     else:
         try:
             opened_file = open(file, "rb")  # closed below: an error inside the block is not one of opening
@@ -59,14 +60,14 @@ def opened(text: str | None, file: str | None) -> Iterator[Source]:
         with opened_file, contextlib.ExitStack() as stack:
             seekable = opened_file.seekable()
             stream = opened_file if seekable else stack.enter_context(spooled(shortened(file), opened_file))
-            yield measured(shortened(file), stream)
+            yield measured(shortened(file), stream, "file")
 
 
-def measured(name: str, stream: BinaryIO) -> Source:
+def measured(name: str, stream: BinaryIO, field: str | None) -> Source:
     """A source whose size is known."""
     size = stream.seek(0, io.SEEK_END)
     stream.seek(0)
-    return Source(name=name, stream=stream, size=size)
+    return Source(name=name, field=field, stream=stream, size=size)
 
 
 def spooled(name: str, stream: BinaryIO) -> BinaryIO:
@@ -110,12 +111,12 @@ def pieces(source: Source, seen: Callable[[int], None] = lambda count: None) -> 
         try:
             content = source.stream.read(PIECE_BYTES)
         except OSError as error:
-            raise SourceError(source.name, f"cannot be read: {reason(error)}", "file") from None
+            raise SourceError(source.name, f"cannot be read: {reason(error)}", source.field) from None
         held = len(decoder.getstate()[0])
         try:
             text = decoder.decode(content, final=not content)
         except UnicodeDecodeError as error:
-            raise SourceError(source.name, fault(error, done - held), "text") from None
+            raise SourceError(source.name, fault(error, done - held), source.field) from None
         done += len(content)
         seen(done)
         if text:
