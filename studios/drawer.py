@@ -6,33 +6,39 @@ import io
 import json
 import traceback
 import types
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+from pycore.cache import Needs, place
 from pycore.errors import StudioError
 from pycore.knobs import from_url
 from studios.render import studio
 
 LIMIT = 100_000
+Bring = Callable[[str, str], Awaitable[Any]]
 NAMES: dict[str, Any] = {"__name__": "__console__", "__builtins__": __builtins__}
 """What the reader's lines have bound so far: a console keeps its names from one run to the next."""
 
 
-async def run(message: str) -> str:
-    """Run a "run" message (site/bridge/protocol.d.ts); the reply as JSON text. `await` works at the top level."""
+async def run(message: str, bring: Bring | None = None) -> str:
+    """Run a "run" message (site/bridge/protocol.d.ts); the reply as JSON text. `await` works at the top level.
+
+    `bring(name, path)` fetches a file that the question needs (`pycore.cache.Needs`).
+    """
     asked = json.loads(message)
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-        error = await executed(asked)
+        error = await executed(asked, bring)
     text = output.getvalue()
     if len(text) > LIMIT:
         text = text[:LIMIT] + f"\n... {len(text) - LIMIT:,} more characters"
     return json.dumps({"type": "ran", "id": asked["id"], "output": text, "error": error}, ensure_ascii=False)
 
 
-async def executed(asked: dict) -> bool:
+async def executed(asked: dict, bring: Bring | None) -> bool:
     """Bind, compile, run, show the last expression. True where it ended in an error (which is printed)."""
     try:
-        bind(asked["studio"], asked["form"])
+        await bind(asked["studio"], asked["form"], bring)
         await execute(asked["code"])
     except StudioError as error:
         print(error)
@@ -43,11 +49,14 @@ async def executed(asked: dict) -> bool:
     return False
 
 
-def bind(name: str, form: str) -> None:
+async def bind(name: str, form: str, bring: Bring | None) -> None:
     """Set `query` and `answer` to the page's present question."""
     view = studio(name)
     query = from_url(view.Query, form)
-    *_, page = view.steps(query)
+    for page in view.steps(query):
+        if isinstance(page, Needs) and bring:
+            for file in page.files:
+                await bring(file, str(place(file)))
     NAMES.update(query=query, answer=page.answer)
 
 

@@ -14,6 +14,23 @@ A studio is a folder `studios/<name>/` whose `view.py` gives:
     downloads(page)  {file name: (media type, text)}
     headline(page)   one line: title of the page, figure on the home card
 
+A studio may stand on files that do not travel with the code (vocabularies, say). Then its view.py also gives:
+
+    FILES             their names ("vocabularies/llama3.bpe"): paths below `pycore.cache.cache_folder()`
+    supply(name, say) brings one of them into the cache folder; called by the build, never in a browser
+    notices()         what must be said of them (licences): a text, put into the page's NOTICES.txt
+
+and `steps` yields `pycore.cache.Needs(files=...)` before it reads any that `pycore.cache.missing` finds absent. In a page
+the worker then fetches these files, telling the bytes, puts them where `pycore.cache.place` says, and goes on; ask for
+one at a time to show each as it arrives. Where it cannot, the SourceError with the reason is raised at that very `yield`:
+catch it to show the rest, or let it pass, and the reader is told while the last answer stays. A newer question ends the
+waiting, not the download. Nothing is fetched before a studio needs it; a single-file page has the files inside.
+Yield a Page that needs no file first: the worker compares it with the painted one before it says that it is ready, and
+then goes on with the default question's rest, files included, in the background.
+
+An element input[type=file][data-store=FIELD] keeps a reader's own file of any kind in the worker's memory (at most 64 MiB)
+and puts a reference into the field; `pycore.cache.upload(field, reference)` gives name and bytes, or an InputError.
+
 A Page is a dataclass whose fields are the context of `panel.html.j2`; its `answer` is what the Python drawer binds.
 The template also has `source_url(term.line)` ("" where there is no link) and the filters of `filters()`.
 Beside it: `page.html.j2` (extends "shell/studio.html.j2", context `Shell`) and `examples.json`
@@ -25,7 +42,7 @@ import dataclasses
 import hashlib
 import importlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from pathlib import PurePosixPath
 from types import ModuleType
@@ -35,7 +52,8 @@ import jinja2
 from markupsafe import Markup
 
 from pycore import units
-from pycore.errors import InvalidQuery, StudioError
+from pycore.cache import Needs, keep_upload, place
+from pycore.errors import InvalidQuery, SourceError, StudioError
 from pycore.knobs import Knob, from_url, to_command, to_python, to_url
 
 ROOT = PurePosixPath(__file__.replace("\\", "/")).parents[1]
@@ -89,16 +107,19 @@ def studio(name: str) -> ModuleType:
     return importlib.import_module(f"studios.{name}.view")
 
 
-def respond(message: str) -> Iterator[str]:
-    """The replies to an "ask" or a "take" (site/bridge/protocol.d.ts) as JSON texts; the last is "complete"."""
+def respond(message: str) -> Generator[str, str | None, None]:
+    """The replies to an "ask" or a "take" (site/bridge/protocol.d.ts) as JSON texts; the last is "complete".
+
+    After a "needs" the caller brings the files and goes on; `send` of a text says why it could not.
+    """
     asked = json.loads(message)
     kind = files if asked["type"] == "take" else replies
-    for reply in kind(asked["studio"], asked["form"], asked.get("source", "")):
-        yield json.dumps({"id": asked["id"]} | reply, ensure_ascii=False, allow_nan=False)
+    yield from relayed(kind(asked["studio"], asked["form"], asked.get("source", "")), lambda reply: json.dumps(
+        {"id": asked["id"]} | reply, ensure_ascii=False, allow_nan=False))
     yield json.dumps({"id": asked["id"], "type": "complete"})
 
 
-def replies(name: str, form: str, source: str) -> Iterator[dict]:
+def replies(name: str, form: str, source: str) -> Generator[dict, str | None, None]:
     """The replies to a question as plain data: progress, then an answer (or several, each fuller), or what went wrong.
 
     Expected errors become "invalid", anything else "broken"; nothing is raised.
@@ -106,31 +127,73 @@ def replies(name: str, form: str, source: str) -> Iterator[dict]:
     return told(answers(name, form, source))
 
 
-def answers(name: str, form: str, source: str) -> Iterator[dict]:
-    """Progress and answers. Raises StudioError."""
+def answers(name: str, form: str, source: str) -> Generator[dict, str | None, None]:
+    """Progress, files that are needed, and answers. Raises StudioError."""
     view = studio(name)
     query = from_url(view.Query, form)
-    for item in view.steps(query):
-        if is_progress(item):
-            yield {"type": "progress", "stage": item.stage, "fraction": item.fraction}
-        else:
-            yield answer(name, query, item, source)
+    yield from relayed(supplied(view.steps(query)), lambda item: on_the_way(item) or answer(name, query, item, source))
 
 
-def files(name: str, form: str, source: str = "") -> Iterator[dict]:
+def files(name: str, form: str, source: str = "") -> Generator[dict, str | None, None]:
     """What a reader may save of a question's answer; made when it is asked for, since few ever do."""
     return told(taken(name, form))
 
 
-def taken(name: str, form: str) -> Iterator[dict]:
-    """The "files" message. Raises StudioError."""
-    view = studio(name)
-    *_, page = view.steps(from_url(view.Query, form))
+def taken(name: str, form: str) -> Generator[dict, str | None, None]:
+    """The "files" message, after those of files that it needs. Raises StudioError."""
+    view, sent = studio(name), None
+    steps = supplied(view.steps(from_url(view.Query, form)))
+    while True:
+        try:
+            page = steps.send(sent)
+        except StopIteration:
+            break
+        sent = (yield on_the_way(page)) if isinstance(page, Needs) else None
     yield {"type": "files", "files": {file: {"media": media, "text": text}
                                       for file, (media, text) in view.downloads(page).items()}}
 
 
-def told(messages: Iterator[dict]) -> Iterator[dict]:
+def supplied(steps: Iterator[Any]) -> Generator[Any, str | None, None]:
+    """What `steps` yields. A text sent back after a `Needs` is raised in it as a SourceError, at its `yield`."""
+    item = next(steps, None)
+    while item is not None:
+        fault = yield item
+        try:
+            item = steps.throw(SourceError(", ".join(item.files), fault)) if fault else next(steps, None)
+        except StopIteration:
+            return
+
+
+def relayed(items: Generator[Any, str | None, None], write: Callable[[Any], Any]) -> Generator[Any, str | None, None]:
+    """Each item written anew; what is sent back goes on to where the item came from."""
+    sent = None
+    while True:
+        try:
+            item = items.send(sent)
+        except StopIteration:
+            return
+        sent = yield write(item)
+
+
+def on_the_way(item: Any) -> dict | None:
+    """The message for what is no Page yet: a report, or files that are needed; None for a Page."""
+    if isinstance(item, Needs):
+        return {"type": "needs", "files": [{"name": name, "path": str(place(name))} for name in item.files]}
+    if hasattr(item, "stage") and hasattr(item, "fraction"):
+        return {"type": "progress", "stage": item.stage, "fraction": item.fraction}
+    return None
+
+
+def keep(name: str, data: Any) -> str:
+    """Keep a reader's own file (a buffer of its bytes); the reply "stored" as JSON text, less what the worker knows."""
+    try:
+        content = data.to_bytes() if hasattr(data, "to_bytes") else bytes(data)
+        return json.dumps({"reference": keep_upload(name, content), "message": ""})
+    except StudioError as error:
+        return json.dumps({"reference": "", "message": str(error)})
+
+
+def told(messages: Generator[dict, str | None, None]) -> Generator[dict, str | None, None]:
     """Messages, and whatever is raised on the way as one more message in words."""
     try:
         yield from messages
@@ -140,11 +203,6 @@ def told(messages: Iterator[dict]) -> Iterator[dict]:
         yield {"type": "invalid", "message": str(error), "errors": [fault(error)]}
     except Exception as error:  # a fault of ours must reach the reader as words, not end the worker
         yield {"type": "broken", "message": f"{type(error).__name__}: {error}"}
-
-
-def is_progress(item: object) -> bool:
-    """Whether something that `steps` yielded is a report on the way (the last one is the Page)."""
-    return hasattr(item, "stage") and hasattr(item, "fraction")
 
 
 def fault(error: StudioError) -> dict:
@@ -192,8 +250,15 @@ def digest(text: str) -> str:
 
 
 def check(name: str, source: str) -> str:
-    """Digests of the default question's panels, the first and the last, by commas: what warms a snapshot up."""
-    panels = [reply["panel"] for reply in answers(name, "", source) if reply["type"] == "answer"]
+    """Digests of the default question's panels, the first and the last, by commas: what warms a snapshot up.
+
+    Where the rest needs files that are not there, the second is empty.
+    """
+    panels = []
+    for reply in answers(name, "", source):
+        if reply["type"] == "needs" and panels:
+            return digest(panels[0]) + ","
+        panels += [reply["panel"]] if reply["type"] == "answer" else []
     return ",".join((digest(panels[0]), digest(panels[-1])))
 
 

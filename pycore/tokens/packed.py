@@ -28,8 +28,8 @@ def pack(vocabulary: Vocabulary, origin: str = "") -> bytes:
     pairs = splits(tokens)
     literals = [index for index in range(len(tokens)) if index not in pairs]
     header = json.dumps({
-        "origin": origin, "name": vocabulary.name, "kind": vocabulary.kind, "tokens": len(tokens), "first_id": vocabulary.first_id,
-        "first_byte_id": vocabulary.first_byte_id, "runs": runs(literals),
+        "origin": origin, "name": vocabulary.name, "kind": vocabulary.kind, "tokens": len(tokens),
+        "first_id": vocabulary.first_id, "first_byte_id": vocabulary.first_byte_id, "runs": runs(literals),
         "specials": texts(vocabulary, vocabulary.specials), "literals": texts(vocabulary, vocabulary.literals),
     }, ensure_ascii=False, separators=(",", ":")).encode()
     lengths = array("H", (len(tokens[index]) for index in literals))

@@ -54,7 +54,7 @@ async function start() {
 }
 
 async function inlinedFiles() {
-  const roles = config.worker.filter((role) => inlined(role) && !(plain && role === "snapshot.bin"));
+  const roles = [...config.worker, ...config.later].filter((role) => inlined(role) && !(plain && role === "snapshot.bin"));
   return Object.fromEntries(await Promise.all(roles.map(async (role) => [role, await unpack(inlined(role))])));
 }
 
@@ -98,11 +98,22 @@ const handlers = {
     enable();
     state("ready", `Python ready in ${message.seconds.toFixed(1)} s; ${MB(message.bytes)} MB, all from this ${inlined("worker.mjs") ? "file" : "folder"}${message.note ? `. Without the snapshot: ${message.note}` : ""}`);
     paint(message.answer, message.verified);
-    if (asked !== null || location.search || location.hash.startsWith("#?")) ask(true);
+    if (kept.size) kept.forEach((file, field) => keep(field, file));
+    else if (asked !== null || location.search || location.hash.startsWith("#?")) ask(true);
     root.dispatchEvent(new Event("bridge-ready"));
   },
   checked(message) { paint(message.answer, message.verified, "; it gives the figures shown"); },
   progress(message) { if (message.id === id) progress(message.fraction, 1); },
+  fetching({ id: reply, file, loaded, total }) {
+    if (reply !== id || !id) return; // what nobody asked for arrives quietly
+    progress(loaded, total);
+    status.textContent = `Fetching ${file.split("/").pop()}: ${MB(loaded)} of ${MB(total)} MB`;
+  },
+  stored({ field, reference, message }) {
+    if (message) { kept.delete(field); return refuse([{ field, message, suggestions: [] }]); }
+    controls.set(form, field, reference);
+    ask(true);
+  },
   answer(message) { if (message.id === id) show(message); },
   complete(message) { if (message.id === id && shown === id) settle("current"); },
   files(message) { taken?.(message); taken = null; },
@@ -144,10 +155,22 @@ function ask(again = false) {
   watch();
 }
 
+// A reader's own files: the worker keeps them; one that is started anew is given them again.
+const kept = new Map();
+async function keep(field, file) {
+  kept.set(field, file);
+  status.textContent = `Reading ${file.name}`;
+  if (!ready) return;
+  try {
+    const buffer = await file.arrayBuffer();
+    worker.postMessage({ message: JSON.stringify({ type: "store", field, name: file.name }), files: { file: buffer } }, [buffer]);
+  } catch (error) { kept.delete(field); refuse([{ field, message: `${file.name} cannot be read: ${error.message}`, suggestions: [] }]); }
+}
+
 function settle(name) {
   clearTimeout(slow);
   panel.dataset.state = name;
-  panel.removeAttribute("aria-busy");
+  for (const element of [panel, ...panel.querySelectorAll("[aria-busy]")]) element.removeAttribute("aria-busy");
   progress(null);
   every("[data-action=cancel]", (button) => { button.hidden = true; });
 }
@@ -171,7 +194,7 @@ function show(answer) {
 }
 
 // What is half typed is not yet wrong: a fault is shown when the reader pauses.
-function refuseSoon(errors) { clearTimeout(slow); slow = setTimeout(refuse, 250, errors); }
+function refuseSoon(errors) { clearTimeout(slow); slow = setTimeout(refuse, 250, errors); shown = -1; }
 
 function refuse(errors) {
   controls.showFaults(form, errors, () => ask());
@@ -230,7 +253,7 @@ document.addEventListener("click", (event) => {
   controls.fill(form, link.getAttribute("href").slice(1));
   ask(true);
 });
-controls.sources(form, () => ask(), (field, message) => refuse([{ field, message, suggestions: [] }]));
+controls.sources(form, () => ask(), keep, (field, message) => refuse([{ field, message, suggestions: [] }]));
 tables.tables();
 tables.refresh();
 

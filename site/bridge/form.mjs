@@ -1,5 +1,5 @@
 // The form: its fields as text, filled from text, faults at their fields, texts from files and from the Hub.
-const FILE_LIMIT = 4 << 20, FETCH_MS = 15000;
+const FILE_LIMIT = 4 << 20, STORE_LIMIT = 64 << 20, FETCH_MS = 15000;
 
 export const fields = (form) => {
   const values = new URLSearchParams(new FormData(form)); // files are not fields; unticked boxes say "no"
@@ -82,10 +82,16 @@ async function limited(response, where) {
 }
 
 // Texts that come from elsewhere: chosen files, dropped files, an address behind a button.
-export function sources(form, changed, fail) {
-  document.addEventListener("change", ({ target }) => {
-    if (target.matches("input[type=file][data-into]") && target.files[0]) { readInto(form, target.files[0], target.dataset.into, changed, fail); target.value = ""; }
-  });
+export function sources(form, changed, keep, fail) {
+  document.addEventListener("change", (event) => { // before the form hears of it: a file is no field
+    const { target } = event, { into, store } = target.dataset, [file] = target.files ?? [];
+    if (!target.matches("input[type=file]:is([data-into], [data-store])") || !file) return;
+    event.stopPropagation();
+    if (into) readInto(form, file, into, changed, fail);
+    else if (file.size > STORE_LIMIT) fail(store, `${file.name} is ${(file.size / 1e6).toFixed(1)} MB; accepted: at most 64 MiB`);
+    else keep(store, file);
+    target.value = "";
+  }, true);
   document.addEventListener("click", ({ target }) => {
     const button = target.closest("button[data-fetch]");
     if (button) fetchInto(form, button, changed, fail);

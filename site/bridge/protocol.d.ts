@@ -1,6 +1,6 @@
 // Every message between page and worker, and everything the bridge expects to find in a page.
-// Only JSON text crosses (postMessage(JSON.stringify(message))). The one exception is the first message to the worker of
-// a single-file page, which hands over the inlined files as ArrayBuffers.
+// Only JSON text crosses (postMessage(JSON.stringify(message))). Two messages to the worker bring bytes along, as
+// { message: JSON text, files: { [name]: ArrayBuffer } }: the first one of a single-file page (the inlined files), and Store.
 // Ids grow; a reply with an id older than the newest question is dropped on both sides.
 
 // ---- page -> worker ------------------------------------------------------------------------------------------------
@@ -23,7 +23,9 @@ export interface Take { type: "take"; id: number; studio: string; form: string }
 export interface Cancel { type: "cancel"; id: number }
 /** Lines of the Python drawer; `query` and `answer` are bound to the question in `form`. */
 export interface Run { type: "run"; id: number; studio: string; form: string; code: string }
-export type ToWorker = Boot | Ask | Take | Cancel | Run;
+/** A reader's own file for a field; its bytes come along as `files.file`. The worker keeps it; the address never holds it. */
+export interface Store { type: "store"; field: string; name: string }
+export type ToWorker = Boot | Ask | Take | Cancel | Run | Store;
 
 // ---- worker -> page ------------------------------------------------------------------------------------------------
 
@@ -39,6 +41,10 @@ export interface Again { type: "again"; note: string }
 /** Terminal: the runtime could not be loaded, or died. The page keeps what it shows. */
 export interface Failed { type: "failed"; stage: string; message: string }
 export interface Progress { type: "progress"; id: number; stage: string; fraction: number }
+/** A file that the answer needs is on its way (Needs below): bytes so far and in all. */
+export interface Fetching { type: "fetching"; id: number; file: string; loaded: number; total: number }
+/** A reader's own file is kept: `reference` goes into the field. Or it is not: `message` says why. */
+export interface Stored { type: "stored"; field: string; reference: string; message: string }
 export interface Answer {
   type: "answer"; id: number;
   panel: string; // HTML of the panel's inside; byte for byte what the build gives for the same question
@@ -57,7 +63,13 @@ export interface Invalid { type: "invalid"; id: number; message: string; errors:
 /** A fault of ours, in words. The last answer stays. */
 export interface Broken { type: "broken"; id: number; message: string }
 export interface Ran { type: "ran"; id: number; output: string; error: boolean }
-export type FromWorker = Stage | Ready | Checked | Again | Failed | Progress | Answer | Complete | Files | Invalid | Broken | Ran;
+export type FromWorker = Stage | Ready | Checked | Again | Failed | Progress | Fetching | Stored | Answer | Complete | Files | Invalid | Broken | Ran;
+
+// ---- Python -> worker alone ----------------------------------------------------------------------------------------
+
+/** Among the replies to an ask or a take: files that are not there yet. The worker fetches those of `Boot.files`, writes each to
+ * `path` in Python's file system and goes on; `next(text)` says why it could not. The page hears of it by Fetching. */
+export interface Needs { type: "needs"; id: number; files: { name: string; path: string }[] }
 
 // ---- what a page holds ---------------------------------------------------------------------------------------------
 //
@@ -69,6 +81,7 @@ export type FromWorker = Stage | Ready | Checked | Again | Failed | Progress | A
 //                               (buttons.suggestion that put the name into the field) and sets aria-invalid on the control
 //   [data-error-for=""]         faults that belong to no field
 //   input[type=file][data-into=F]   its text goes into field F; dropping a file on the control of F does the same
+//   input[type=file][data-store=F]  the file, of any kind and at most 64 MiB, goes to the worker, a reference to it into field F
 //   button[data-fetch=URL][data-from=F][data-into=G]   "{}" in URL is replaced by the value of field F; the text that the
 //                               URL answers is put into field G (at most 4 MB, 15 s), faults are shown at F
 // <html data-state=...>         painted | loading | ready | stale | failed: for the style sheet; data-quiet is set when the
@@ -114,5 +127,6 @@ export interface PageConfig {
   source: string;
   check: string[];
   packages: string[];
+  later: string[]; // roles of the files that an answer may need; a single-file page hands them over with the others
   patience: number; // ms without a word from a busy worker before it is taken for dead and restarted (once)
 }

@@ -1,7 +1,8 @@
 // The worker: boots Pyodide, then answers questions. Messages: protocol.d.ts. No static import: the same text runs as a
 // module worker of a served page and as a classic worker (from a Blob) of a single-file page.
 const SLICE_MS = 30;
-let boot, inlined = {}, pyodide, respond, runLines, newest = 0, waiting = null, working = false;
+const STALL_MS = 15000; // a download in which nothing arrives for so long has failed
+let boot, inlined = {}, pyodide, respond, runLines, newest = 0, waiting = null, working = false, wake = () => {};
 let loaded = 0, lastReport = 0, stage = "download";
 const started = performance.now();
 const post = (message) => self.postMessage(JSON.stringify(message));
@@ -10,10 +11,11 @@ const turn = () => new Promise((resolve) => { const { port1, port2 } = new Messa
 self.onmessage = ({ data }) => {
   const message = JSON.parse(typeof data === "string" ? data : data.message);
   if (message.type === "boot") { boot = message; inlined = data.files ?? {}; return start(); }
-  if (message.type === "ask") { newest = message.id; waiting = message; return work(); }
+  if (message.type === "ask") { newest = message.id; waiting = message; wake(); return work(); }
   if (message.type === "take") return take(message);
-  if (message.type === "cancel" && message.id >= newest) { newest = message.id + 1; waiting = null; return; }
+  if (message.type === "cancel" && message.id >= newest) { newest = message.id + 1; waiting = null; wake(); return; }
   if (message.type === "run") return run(message);
+  if (message.type === "store") return store(message, data.files.file);
 };
 
 // ---- loading -------------------------------------------------------------------------------------------------------
@@ -32,17 +34,18 @@ function report(next = stage) {
 }
 
 // A file's bytes, counted as they pass; too few or too many of them is an error, not a hang.
-async function bytes(role, response) {
+async function bytes(role, response, tell = report) {
   if (inlined[role]) { loaded += inlined[role].byteLength; return new Uint8Array(inlined[role]); }
   const { path, parts = [path], bytes: expected } = boot.files[role], data = new Uint8Array(expected);
   let size = 0;
   for (const part of parts) { // hosts that refuse large files get them in pieces
-    const reader = (response ?? await arriving(part)).body.getReader();
-    for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
+    const soon = (promise) => (tell === report ? promise : Promise.race([promise, stalled(part)]));
+    const reader = (response ?? await soon(arriving(part))).body.getReader(), next = () => soon(reader.read());
+    for (let piece = await next(); !piece.done; piece = await next()) {
       if (size + piece.value.byteLength <= expected) data.set(piece.value, size);
       size += piece.value.byteLength;
       loaded += piece.value.byteLength;
-      report();
+      tell(size);
     }
   }
   if (size !== expected) throw new Error(`${role}: ${size} bytes arrived instead of ${expected}`);
@@ -54,6 +57,8 @@ async function arriving(path) {
   if (!response.ok) throw new Error(`${path}: the server answered ${response.status} ${response.statusText}`);
   return response;
 }
+
+const stalled = (part) => new Promise((_, reject) => setTimeout(() => reject(new Error(`${part}: nothing arrived for ${STALL_MS / 1000} s`)), STALL_MS));
 
 // Compiled from the network's own response, so that the browser's cache of compiled code works; while the rest arrives.
 async function compiled(role) {
@@ -127,12 +132,12 @@ async function startPython(loadPyodide, options, note, snapshotted) {
   try {
     pyodide = await loadPyodide(options);
     const render = pyodide.pyimport("studios.render");
-    [respond, runLines] = [render.respond, (text) => pyodide.pyimport("studios.drawer").run(text)];
+    [respond, runLines] = [render.respond, (text) => pyodide.pyimport("studios.drawer").run(text, (name, path) => brought({ name, path }, 0))];
     report("check");
     const question = { type: "ask", id: 0, studio: boot.studio, form: "", source: boot.source };
-    const replies = respond(JSON.stringify(question)), sooner = () => JSON.parse(replies.next().value);
+    const replies = respond(JSON.stringify(question)), sooner = (fault) => JSON.parse(replies.next(fault).value);
     let answer = sooner();
-    while (answer.type === "progress") answer = sooner();
+    while (["progress", "needs"].includes(answer.type)) answer = sooner(answer.type === "needs" ? await supplied(answer) : undefined);
     const verified = sameAs(boot.check[0], answer);
     if (!verified && snapshotted) throw new Error("its first answer differs from the painted one");
     if (answer.type !== "answer") throw new Error(answer.message);
@@ -173,12 +178,17 @@ async function work() {
 }
 
 async function answerTo(message, replies = respond(JSON.stringify(message)), send = (text) => self.postMessage(text)) {
-  let until = performance.now() + SLICE_MS, held = null;
+  let until = performance.now() + SLICE_MS, held = null, fault;
   try {
     for (;;) {
-      const { done, value } = replies.next();
+      const { done, value } = replies.next(fault);
+      fault = undefined;
       if (done) break;
-      if (value.length < 400 && JSON.parse(value).type === "progress") held = value; // a slice's newest report is enough
+      const small = value.length < 2000 && JSON.parse(value);
+      if (small.type === "needs") {
+        fault = await Promise.race([supplied(small), new Promise((superseded) => { wake = superseded; })]);
+        if (newest !== message.id) return;
+      } else if (small.type === "progress") held = value; // a slice's newest report is enough
       else { send(value); held = null; }
       if (performance.now() < until) continue;
       if (held) send(held);
@@ -190,10 +200,50 @@ async function answerTo(message, replies = respond(JSON.stringify(message)), sen
   } finally { replies.destroy(); }
 }
 
-function take(message) {
+async function take(message) {
   const replies = respond(JSON.stringify(message));
-  for (const text of replies) self.postMessage(text);
+  for (let { done, value } = replies.next(); !done;) {
+    const needs = value.length < 2000 && JSON.parse(value).type === "needs";
+    if (!needs) self.postMessage(value);
+    ({ done, value } = replies.next(needs ? await supplied(JSON.parse(value)) : undefined));
+  }
   replies.destroy();
+}
+
+// ---- files that come later -----------------------------------------------------------------------------------------
+
+// Files that an answer needs, put where Python looks for them. What failed, in words; undefined when all are there.
+async function supplied({ id, files }) {
+  try { for (const file of files) await brought(file, id); } catch (error) { return error.message; }
+}
+
+// A download goes on when its question is superseded: the next one will want the file too.
+const coming = {};
+let telling = 0;
+function brought({ name, path }, id) {
+  telling = id;
+  return coming[name] ??= (async () => {
+    if (!boot.files[name]) throw new Error("this page does not hold the file");
+    const { bytes: size } = boot.files[name];
+    let last = 0;
+    const data = await bytes(name, undefined, (arrived) => {
+      if (performance.now() - last < 50 && arrived < size) return;
+      last = performance.now();
+      post({ type: "fetching", id: telling, file: name, loaded: arrived, total: size });
+    });
+    write(path, data);
+  })().catch((error) => { delete coming[name]; throw error; });
+}
+
+function write(path, data) {
+  pyodide.FS.mkdirTree(path.slice(0, path.lastIndexOf("/")));
+  pyodide.FS.writeFile(path, data);
+}
+
+// A reader's own file: it stays in this worker's memory, the question refers to it.
+function store({ field, name }, buffer) {
+  const data = new Uint8Array(buffer);
+  post({ type: "stored", field, ...JSON.parse(pyodide.pyimport("studios.render").keep(name, data)) });
 }
 
 const quiet = { messageCallback() {}, errorCallback() {} };

@@ -34,12 +34,15 @@ class Asset:
 
 @dataclass(slots=True)
 class Assets:
-    """Role ("worker.mjs") -> Asset."""
+    """Role ("worker.mjs") -> Asset. `users`: role -> the studios that alone need it; every other file is for all."""
 
     files: dict[str, Asset] = field(default_factory=dict)
+    users: dict[str, set[str]] = field(default_factory=dict)
 
-    def add(self, role: str, data: bytes, *, folder: str = "") -> None:
+    def add(self, role: str, data: bytes, *, folder: str = "", user: str = "") -> None:
         """Take a file. In a `folder` it keeps its name (the folder then has the version in its name)."""
+        if user:
+            self.users.setdefault(role, set()).add(user)
         name = PurePosixPath(role)
         path = f"{folder}/{role}" if folder else f"{name.stem}.{digest(data)[:10]}{name.suffix}"
         self.files[role] = Asset(path, data)
@@ -48,13 +51,18 @@ class Assets:
         for path, data in self.written().items():
             effects.write(prefix + path, data)
 
-    def written(self) -> dict[str, bytes]:
-        """Path -> bytes of everything, large files in their pieces."""
-        return {path: data for asset in self.files.values() for path, data in asset.parts.items()}
+    def of(self, studio: str) -> dict[str, Asset]:
+        """Role -> file of one studio's pages; "" for all of them."""
+        return {role: asset for role, asset in self.files.items()
+                if not studio or studio in self.users.get(role, {studio})}
 
-    def rows(self) -> dict[str, dict]:
-        """What the page's configuration says about the files."""
-        return {role: asset.row for role, asset in self.files.items()}
+    def written(self, studio: str = "") -> dict[str, bytes]:
+        """Path -> bytes, large files in their pieces."""
+        return {path: data for asset in self.of(studio).values() for path, data in asset.parts.items()}
+
+    def rows(self, studio: str) -> dict[str, dict]:
+        """What a page's configuration says about the files."""
+        return {role: asset.row for role, asset in self.of(studio).items()}
 
 
 def bridge_assets(site: Path) -> dict[str, bytes]:

