@@ -52,17 +52,17 @@ def rounded(value: Any) -> Any:
     return float(f"{value:.5g}") if isinstance(value, float) else value
 
 
-def axis(field: str, title: str, *, log: bool = False, form: str = ",~g") -> dict:
-    """A quantitative axis."""
+def axis(field: str, title: str, *, log: bool = False) -> dict:
+    """A quantitative axis. In d3's format "g" a linear axis would write 20 as 2e+1."""
     scale = {"type": "log", "nice": False} if log else {"nice": False, "zero": False}
     return {"field": field, "type": "quantitative", "title": title, "scale": scale,
-            "axis": {"format": form, "gridOpacity": 0.7, "labelOverlap": True} | (
+            "axis": {"format": ",~g" if log else ",~f", "gridOpacity": 0.7, "labelOverlap": True} | (
                 {"values": ROUND} if log else {"tickCount": 5})}
 
 
 def policy(policies: tuple[str, ...], channel: str) -> dict:
     """Colour or dash by policy, with the legend on top."""
-    legend = {"orient": "top", "title": None, "symbolType": "stroke", "symbolStrokeWidth": 2.5, "columns": 3,
+    legend = {"orient": "top", "title": None, "symbolType": "stroke", "symbolStrokeWidth": 2.5, "columns": 2,
               "labelLimit": 200}
     scale = COLOURS if channel == "color" else DASHES
     return {"field": "policy", "type": "nominal", "legend": legend,

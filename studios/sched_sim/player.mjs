@@ -192,6 +192,7 @@ class Player {
 
   colour() {
     const style = getComputedStyle(document.documentElement);
+    this.font = getComputedStyle(this.element).fontFamily;
     this.paint = new Proxy({}, { get: (_, name) => style.getPropertyValue(name).trim() });
     this.draw();
   }
@@ -218,7 +219,7 @@ class Player {
 
   drawAxis() {
     const { pen, width, height, x } = this.sheet(this.axis), step = nice(this.to - this.from, width / 90);
-    Object.assign(pen, { font: "12px system-ui, sans-serif", fillStyle: this.paint["--soft"], textBaseline: "middle" });
+    Object.assign(pen, { font: `12px ${this.font}`, fillStyle: this.paint["--soft"], textBaseline: "middle" });
     for (let time = Math.ceil(this.from / step) * step; time < this.to - step * 0.35; time += step) pen.fillText(seconds(time), x(time) + 3, height / 2);
   }
 
@@ -256,7 +257,7 @@ class Player {
     });
     if (run.band && x(run.band[1]) > 0 && x(run.band[0]) < width) {
       const right = x(run.band[1]) + 6, text = run.band[2];
-      Object.assign(pen, { font: "600 12px system-ui, sans-serif", fillStyle: this.paint["--bad"], strokeStyle: this.paint["--bg"], lineWidth: 4, textBaseline: "top", lineJoin: "round" });
+      Object.assign(pen, { font: `600 12px ${this.font}`, fillStyle: this.paint["--bad"], strokeStyle: this.paint["--bg"], lineWidth: 4, textBaseline: "top", lineJoin: "round" });
       const room = pen.measureText(text).width, at = right + room < width ? right : Math.max(x(run.band[0]) - room - 6, 4);
       pen.strokeText(text, at, 3);
       pen.fillText(text, at, 3);
@@ -318,12 +319,14 @@ class Player {
   }
 
   drawPool(pen, strip, floor, room, x, width) {
-    for (const [colour, extra] of [["--c5", 1], ["--c3", 0]]) {
+    for (const [colour, extra] of [["--c5", 1], ["--c3", 0]]) { // one path, so that neighbours leave no seam
       Object.assign(pen, { fillStyle: this.paint[colour], globalAlpha: extra ? 0.45 : 0.85 });
+      pen.beginPath();
       for (const [start, length, , , used, cached] of strip.bins) {
         const left = x(start), right = x(start + length), size = room * (used + extra * cached) / strip.blocks;
-        if (right > 0 && left < width) pen.fillRect(left, floor - size, right - left + 0.5, size);
+        if (right > 0 && left < width) pen.rect(left, floor - size, right - left + 0.5, size);
       }
+      pen.fill();
     }
     Object.assign(pen, { globalAlpha: 1, fillStyle: this.paint["--line"] });
     pen.fillRect(0, floor - room, width, 1);

@@ -1,5 +1,6 @@
 """sched-sim on a page: its answer as a `Page`, whose fields are the context of `panel.html.j2`."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,6 +31,7 @@ COMMAND = "sched-sim compare"
 MODULE = "pycore.systems.sched_sim"
 PACKAGES = ()
 DATA = ("serving-profiles", "llm-serving-traces", "catalog")
+COMMIT = re.compile(r" @[0-9a-f]{12,}")  # which state of a source: told where the simulator is judged
 SAME = 0.01  # two gaps that differ by less than this share are called the same
 
 Sentence = tuple[str | Number, ...]
@@ -76,7 +78,7 @@ class Page:
     sweep_links: tuple[tuple[str, str], ...] = help_field("(text, link) that ask for a sweep or for draws")
     draws: Draws | None = help_field("the spread over draws, or None")
     replay: Replay = help_field("the validated replay")
-    host: str = help_field("what a step is charged for the host, and why")
+    host: str = help_field("where step times are from, what a step is charged for the host, and why")
     computing: bool = help_field("whether a sweep or draws are still being computed")
     checks: tuple[Laws, ...] = help_field("what every run verified about itself")
     ledger: tuple[Group, ...] = help_field("every number on the page, explained")
@@ -119,7 +121,7 @@ def pages(answer: Any) -> Iterator[Any]:
         answer=answer, verdict=verdict, trade=paid, lead=opening, notes=tuple(map(plain, answer.notes)),
         gantt=picture, table=figures, waits=waited, losses=lost, lines=lines(answer, silences),
         sweep=sweep_view(answer, ledger), sweep_links=sweep_links(answer.query), draws=draws_view(answer, ledger),
-        replay=checks, host=host(answer.query),
+        replay=checks, host=host(answer),
         computing=bool(answer.query.sweep != "none" and not answer.sweep or answer.query.draws and not answer.draws),
         checks=tuple(map(checked, answer.runs)), ledger=ledger.groups())
 
@@ -129,10 +131,11 @@ def at_work(stage: str) -> sched_sim.Progress:
     return sched_sim.Progress(stage=stage, fraction=1.0)
 
 
-def host(query: Any) -> str:
-    """What a step is charged for the host, and why."""
-    charged = f"{significant(query.overhead_us)} µs a step" if query.overhead_us else "nothing"
-    return f"Charged for the host: {charged}. {EVIDENCE[0].upper()}{EVIDENCE[1:]}."
+def host(answer: Any) -> str:
+    """Where the step times of the question's own runs are from, what a step is charged for the host, and why."""
+    added = answer.query.overhead_us
+    charged = f"{significant(added)} µs a step are" if added else "nothing is"
+    return f"Above, step times are from {plain(answer.scene.cost_name)}; {charged} added for the host. Evidence: {EVIDENCE}."
 
 
 def checked(run: Any) -> Laws:
@@ -193,7 +196,7 @@ def lead(answer: Any, ledger: Ledger) -> Sentence:
     copies = f", {query.replicas} replicas" if query.replicas > 1 else ""
     return (f"{plain(answer.workload_words, 300)}. Served: {plain(scene.deployment.model.name, 80)} on "
             f"{query.count} × {scene.deployment.accelerator.name}{copies}, with a KV pool of ",
-            ledger.number(scene.blocks, blocks), f" and step times from {plain(scene.cost_name, 120)}. "
+            ledger.number(scene.blocks, blocks), f" and step times from {plain(COMMIT.sub('', scene.cost_name), 120)}. "
             "The same requests under each policy, by the scheduler that serves; the clock is simulated.")
 
 

@@ -117,4 +117,4 @@ def really(one: Any, name: str, run: Any, runs: Sequence[Any]) -> str:
     label, least = why.under(others, name, one)[0]
     if least.value >= HELPS * one.seconds.value:
         return ""
-    return f"gone under {label}" if not least.value else f"{seconds(least.value)} under {label}"
+    return f"Gone under {label}" if not least.value else f"{seconds(least.value)} under {label}"
