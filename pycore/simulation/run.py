@@ -71,10 +71,14 @@ class Setup:
 
 
 def steps(setup: Setup, traffic: Traffic) -> Iterator[Progress | Result]:
-    """Progress on the way, the Result last. Raises InputError for two requests of one id, Stuck, and what cost models
-    and traffic raise."""
+    """Progress on the way, the Result last. Raises InputError for two requests of one id and for a run that outlasts
+    the clock (2^63 ns), Stuck, and what cost models and traffic raise."""
     loop = setup.loop(traffic)
-    yield from loop.run()
+    try:
+        yield from loop.run()
+    except OverflowError:  # the times of tokens are kept as 64-bit numbers
+        raise InputError("workload", "it lasts longer than the clock counts", "accepted: a run of at most 292 years "
+                         "(2^63 ns): requests, pauses and steps closer together") from None
     makespan = loop.close()
     notes = setup.notes + (SUMMED,) * any(server.recorder.ledger.summed for server in loop.servers)
     yield Result(policy=setup.policy, requests=loop.requests(makespan), transfers=tuple(loop.transfers),

@@ -147,6 +147,14 @@ def test_a_scheduler_that_neither_advances_nor_refuses_is_told_apart_from_a_resu
         one_run(ask("a"), policy=Never())
 
 
+@pytest.mark.parametrize("late", [1 << 63, 1 << 70])
+def test_a_run_longer_than_the_clock_is_refused(late):
+    """A request in a million seconds, ten thousand of them: 317 years do not fit into 64 bits of nanoseconds."""
+    with pytest.raises(InputError, match="292 years"):
+        one_run(ask("a"), ask("b", late))
+    assert by_id(one_run(ask("a"), ask("b", 1 << 62)))["b"].finished
+
+
 def test_progress_comes_on_the_way_and_the_result_last():
     setup = Setup(engines=(engine(Chunked()),), seed=9)
     *reports, result = steps(setup, OpenLoop(requests(400, 20.0, 1, output=200)))
@@ -217,7 +225,7 @@ def test_skipping_ahead_is_what_makes_it_fast():
     planned = []
     original = Running.begin
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Running, "begin", lambda self, plan, start: (planned.append(1), original(self, plan, start))[1])
+        patch.setattr(Running, "begin", lambda self, *begun: (planned.append(1), original(self, *begun))[1])
         result = run(Setup(engines=(engine(Chunked()),)), OpenLoop(requests(200, 2.0, 1, output=200)))
     assert len(planned) < len(result.servers[0].steps) / 5
 
