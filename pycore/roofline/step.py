@@ -11,6 +11,7 @@ roofline.
 """
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from pycore.roofline.interconnect import allreduce_seconds
@@ -185,6 +186,31 @@ def attention_parts(step: Step, decoding: int, cached: int, chunks: tuple[tuple[
                 work_seconds += alike * group.index_pair * prompt_pairs(tokens, before, None)
             launches += group.prompt_launch
     return read, work_seconds, launches
+
+
+def decode_seconds(step: Step, matrices: Parts, decoding: int, cached: int) -> Iterator[float]:
+    """Seconds of one decode step after another: the same `decoding` sequences, each a token longer every time, `cached`
+    tokens together in the first; without end. `matrices` as for so many tokens and rows.
+
+    The sums of `attention_parts`, `joined_parts` and `sum_parts` in their order, so that every bit is the same; with one
+    kind of attention and no window they are written out, because a simulator asks for hundreds of thousands.
+    """
+    if len(step.attention) != 1 or step.attention[0].window is not None:
+        while True:
+            yield sum_parts(joined_parts(step, matrices, attention_parts(step, decoding, cached, ())))
+            cached += decoding
+    group, floor = step.attention[0], step.floor
+    own, weights, talk = group.sequence * decoding, matrices.weights, matrices.communication
+    done, started = matrices.compute, matrices.overhead + group.launch
+    read_token, read_index, pair, index_pair = group.read_token, group.read_index, group.work_pair, group.index_pair
+    while True:
+        fetched = read_token * cached + read_index * cached
+        cache, beyond = fetched + own, pair * cached + index_pair * cached - fetched
+        compute, overhead = done + beyond if beyond > 0.0 else done, started
+        if floor:
+            overhead = max(overhead, floor - weights - cache - compute - talk)
+        yield weights + cache + compute + talk + overhead
+        cached += decoding
 
 
 def communication(step: Step, tokens: float) -> float:

@@ -19,10 +19,10 @@ class Slot:
     plan made earlier still reads what it was made with.
     """
 
-    __slots__ = ("sequence", "id", "offset", "first_tick", "last_tick", "table")
+    __slots__ = ("sequence", "id", "serial", "offset", "first_tick", "last_tick", "table")
 
     def __init__(self, sequence: "Sequence", offset: int, first_tick: int, last_tick: int, table: list[int]):
-        self.sequence, self.id, self.offset = sequence, sequence.request.id, offset
+        self.sequence, self.id, self.serial, self.offset = sequence, sequence.request.id, sequence.serial, offset
         self.first_tick, self.last_tick, self.table = first_tick, last_tick, table
 
 
@@ -119,6 +119,12 @@ class DecodeSet:
     def bordering(self, ticks_ahead: int) -> int:
         """How many members will write into a new block so many ticks ahead."""
         return len(self._ring[(self.tick + ticks_ahead) % len(self._ring)])
+
+    def borders(self, ticks: int) -> "list[int]":
+        """Which of the next `ticks` ticks, counted from the present one, make some member write into a new block."""
+        ring, tick, size = self._ring, self.tick, len(self._ring)
+        filled = [place for place in range(size) if ring[(tick + place) % size]]
+        return [start + place for start in range(0, ticks, size) for place in filled if start + place < ticks]
 
     def next_last_tick(self) -> int | None:
         """The tick at which the next member produces its last token; None without members."""

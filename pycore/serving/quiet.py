@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pycore.serving.events import Event
+from pycore.serving.plan import Hold, StepPlan
 
 if TYPE_CHECKING:
     from pycore.serving.scheduler import Scheduler
@@ -20,9 +21,9 @@ class QuietRun:
     """What a stretch did: blocks used, free ones with cached content and blocks evicted, as each of its steps was
     scheduled, and the events of its last step."""
 
-    blocks_used: tuple[int, ...]
-    blocks_cached: tuple[int, ...]
-    evicted: tuple[int, ...]
+    blocks_used: list[int]
+    blocks_cached: list[int]
+    evicted: list[int]
     events: tuple[Event, ...]
 
 
@@ -42,13 +43,22 @@ def steady(scheduler: "Scheduler", step: "Step") -> bool:
     return scheduler.policy.settled and not head_may_hit
 
 
+def alone(scheduler: "Scheduler") -> bool:
+    """Whether nobody waits and no prompt is under way, so that every step advances all decodes and nothing else. With
+    several steps in flight the next arrival meets steps planned without it, so there nothing is certain."""
+    limits = scheduler.limits
+    if scheduler.queue or scheduler.prefilling or scheduler.memory.forked or limits.steps_in_flight > 1:
+        return False
+    return len(scheduler.decodes) <= min(limits.max_batched_tokens, limits.step_tokens)
+
+
 def quiet_steps(scheduler: "Scheduler") -> int:
     """See Scheduler.quiet_steps."""
     decodes, free = scheduler.decodes, scheduler.pool.free
-    last = decodes.next_last_tick()
-    if not scheduler.steady or scheduler.in_flight or last is None:
+    if scheduler.in_flight or not decodes.members or not (scheduler.steady or alone(scheduler)):
         return 0
-    steps, size, members = last - decodes.tick + 1, scheduler.pool.block_size, len(decodes.members)
+    size, members = scheduler.pool.block_size, len(decodes.members)
+    steps = decodes.next_last_tick() - decodes.tick + 1
     rounds = free // members  # in `block_size` steps every member takes one block
     if rounds * size >= steps:
         return steps
@@ -59,23 +69,45 @@ def quiet_steps(scheduler: "Scheduler") -> int:
     return ahead
 
 
+def schedule_quiet(scheduler: "Scheduler") -> StepPlan:
+    """See Scheduler.schedule_quiet."""
+    if not quiet_steps(scheduler):
+        raise ValueError("the next step is not quiet")
+    decodes, pool, queue = scheduler.decodes, scheduler.pool, scheduler.queue
+    border = decodes.at_border()
+    if border:
+        scheduler.memory.grow(border)
+    members, tick, context, longest = decodes.snapshot(), decodes.tick, decodes.context, decodes.longest
+    finishing = tuple([slot.sequence for slot in decodes.advance()])
+    holds = (Hold(queue.snapshot(), *(scheduler.stop or ("policy", None))),) if queue else ()
+    plan = StepPlan(step=scheduler.steps, tick=tick, decode_count=len(members), decode_context=context,
+                    decode_longest=longest, evicted=pool.take_evicted(), blocks_used=pool.used,
+                    running=len(scheduler.running), waiting=len(queue), decodes=members, finishing=finishing,
+                    holds=holds, block_size=pool.block_size)
+    scheduler.open(plan)
+    scheduler.steady = not finishing
+    return plan
+
+
 def advance(scheduler: "Scheduler", ends_ns: tuple[int, ...]) -> QuietRun:
     """See Scheduler.advance."""
-    if len(ends_ns) > quiet_steps(scheduler):
-        raise ValueError(f"{len(ends_ns)} steps are not quiet: {quiet_steps(scheduler)} are")
-    decodes, pool, used, cached = scheduler.decodes, scheduler.pool, [], []
-    evicted = []
-    finishing = ()
-    for _ in ends_ns:
-        border = decodes.at_border()
-        if border:
-            scheduler.memory.grow(border)
-        used.append(pool.used)
-        cached.append(pool.cached)
-        evicted.append(len(pool.take_evicted()))
-        finishing = decodes.advance()
-    scheduler.steps += len(ends_ns)
+    count = len(ends_ns)
+    if not 0 < count <= quiet_steps(scheduler):
+        raise ValueError(f"{count} steps are not quiet: {quiet_steps(scheduler)} are")
+    decodes, pool, used, cached, evicted = scheduler.decodes, scheduler.pool, [], [], [0] * count
+    first, evicted[0] = decodes.tick, len(pool.take_evicted())  # for whom blocks were set aside since the last step
+    for ahead in decodes.borders(count):
+        used += [pool.used] * (ahead - len(used))  # nothing moved in the steps up to here
+        cached += [pool.cached] * (ahead - len(cached))
+        decodes.tick = first + ahead
+        scheduler.memory.grow(decodes.at_border())
+        evicted[ahead] += len(pool.take_evicted())
+    used += [pool.used] * (count - len(used))
+    cached += [pool.cached] * (count - len(cached))
+    decodes.tick = first + count - 1
+    finishing = decodes.advance()
+    scheduler.steps += count
     decodes.done_tick = decodes.tick
     decodes.tick_ends_ns.extend(ends_ns)
-    events = tuple(scheduler.end(slot.sequence, "finished", ends_ns[-1], "length") for slot in finishing)
-    return QuietRun(blocks_used=tuple(used), blocks_cached=tuple(cached), evicted=tuple(evicted), events=events)
+    events = tuple([scheduler.end(slot.sequence, "finished", ends_ns[-1], "length") for slot in finishing])
+    return QuietRun(blocks_used=used, blocks_cached=cached, evicted=evicted, events=events)

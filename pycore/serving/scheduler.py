@@ -11,7 +11,7 @@ from pycore.serving.decodes import DecodeSet
 from pycore.serving.events import Event
 from pycore.serving.limits import Limits
 from pycore.serving.memory import Memory
-from pycore.serving.plan import StepPlan, Swap
+from pycore.serving.plan import Reason, StepPlan, Swap
 from pycore.serving.policies.contract import Policy
 from pycore.serving.request import Request
 from pycore.serving.sequence import Sequence
@@ -55,6 +55,7 @@ class Scheduler:
         self.in_flight: deque[StepPlan] = deque()
         self.late: dict[int, list[Sequence]] = {}  # by step in flight: who left the decode set after taking part in it
         self.steady = False  # the last step only advanced decodes and nothing has changed since (quiet.py)
+        self.stop: tuple[Reason, str | None] | None = None  # why the last step let nobody else in, and at whom
         self._serials = 0
 
     # Requests -------------------------------------------------------------------------------------------------------
@@ -136,14 +137,22 @@ class Scheduler:
             self.decodes.join(sequence)
         if plan.empty:
             return plan
+        self.open(plan)
+        self.steady, self.stop = quiet.steady(self, step), step.stop
+        return plan
+
+    def schedule_quiet(self) -> StepPlan:
+        """The next step as `schedule` would plan it, at less cost. Raises ValueError where `quiet_steps()` is 0."""
+        return quiet.schedule_quiet(self)
+
+    def open(self, plan: StepPlan) -> None:
+        """A plan is under way; whose last token it computes leaves the decode set."""
         self.steps += 1
         self.in_flight.append(plan)
         for sequence in plan.finishing:
             if sequence.slot is not None:
                 self.leave_decodes(sequence)
             self.draining[sequence.serial] = sequence
-        self.steady = quiet.steady(self, step)
-        return plan
 
     def complete(self, plan: StepPlan, now_ns: int, tokens: Mapping[str, int] | None = None,
                  stopped: Iterable[str] = ()) -> tuple[Event, ...]:

@@ -4,13 +4,14 @@ One factor a run multiplies every step. Factors are log-normal with the 10 % and
 times that `roofline.evidence` holds for the engine and card (whole served runs that nothing was fitted on).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import exp, log
 from random import Random
 
 from pycore.errors import InputError
 from pycore.simulation.arrivals import standard_normal
-from pycore.simulation.costs.work import StepCost, StepWork
+from pycore.simulation.costs.work import StepCost, StepWork, decode_times
 
 Z90 = 1.2815515655446004
 """The standard normal's 90 % quantile."""
@@ -25,6 +26,10 @@ class Scaled:
 
     def step_ns(self, work: StepWork) -> int:
         return max(1, round(self.cost.step_ns(work) * self.factor))
+
+    def decode_times(self, work: StepWork) -> Iterator[int]:
+        """See `work.decode_times`."""
+        return (max(1, round(length * self.factor)) for length in decode_times(self.cost, work))
 
     def limits_passed(self, longest: int, sequences: int, tokens: int) -> tuple[str, ...]:
         return self.cost.limits_passed(longest, sequences, tokens)

@@ -5,6 +5,7 @@ scheduler holds the whole queue back for one reason a step) and read their gaps 
 gaps are one object, so that a step that stalls sixty sequences costs one gap.
 """
 
+from operator import attrgetter
 from typing import NamedTuple
 
 from pycore.serving.decodes import Slot
@@ -14,6 +15,7 @@ from pycore.serving.sequence import Sequence
 from pycore.simulation.records import DECODE, PREFILL, SWAP_IN, SWAP_OUT, Gap, RequestRecord, Span
 from pycore.simulation.wait_ledger import Ledger, Why
 
+SERIAL = attrgetter("serial")
 AT_WORK = 1 << 62
 """Stands for 'idle since' of a sequence in the decode set: later than any step."""
 UNDER_WAY, HOST, PREEMPTED, SWAPPED = (("step under way", None), ("host", None), ("preempted", None),
@@ -135,33 +137,31 @@ class Recorder:
                 self.swapped(kind, self.entries[swap.sequence_id], len(swap.device_blocks) * plan.block_size, step)
         self.held(plan, start)
 
-    def decoding(self, members: tuple, number: int, start_ns: int) -> None:
-        """Close the spans of those who left the decode set and open those of who joined. O(members)."""
-        opened, known = self.opened, {}
-        broken = start_ns != self.last_end
+    def decoding(self, members: tuple[Slot, ...], number: int, start_ns: int) -> None:
+        """Close the spans of those who left the decode set and open those of who joined."""
+        opened = self.opened
+        serials = dict(zip(map(SERIAL, members), members, strict=True))
         spans: dict[int, Span] = {}
-        for slot in members:
-            serial = slot.sequence.serial
-            place = None if broken else opened.pop(serial, None)
-            if place is None:
-                known[serial] = (self.entries[slot.sequence.request.id], number)
-            else:
-                known[serial] = place
-        for entry, first in opened.values():
+        for serial in sorted(opened if start_ns != self.last_end else opened.keys() - serials.keys()):
+            entry, first = opened.pop(serial)
             if first not in spans:
                 count = self.last + 1 - first
                 spans[first] = Span(DECODE, self.server, first, count, count, count)
             entry.spans.append(spans[first])
             entry.idle_since = entry.worked_until = self.last_end
             entry.why = HOST
-        for entry, first in known.values():
-            if first == number:
-                entry.work(start_ns, AT_WORK)
-        self.opened, self.members = known, members
+        for serial in sorted(serials.keys() - opened.keys()):
+            entry = self.entries[serials[serial].id]
+            entry.work(start_ns, AT_WORK)
+            opened[serial] = (entry, number)
+        self.members = members
 
-    def quiet(self, count: int, end_ns: int) -> None:
-        """So many more steps of the members that are open."""
-        self.last, self.last_end = self.last + count, end_ns
+    def quiet(self, members: tuple[Slot, ...], step: Timed, count: int) -> None:
+        """So many steps of these members and nobody else; `step`: number and start of the first, end of the last."""
+        number, start, end = step
+        if members is not self.members or start != self.last_end:
+            self.decoding(members, number, start)
+        self.last, self.last_end = number + count - 1, end
 
     def swapped(self, kind: str, entry: Entry, tokens: int, step: Timed) -> None:
         """KV of a sequence moves to or from the host during the step (or there and back: then it is one span)."""

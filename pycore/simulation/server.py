@@ -3,7 +3,8 @@
 from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import partial
+from itertools import repeat
 
 from pycore.errors import InputError
 from pycore.serving.blocks import BlockPool
@@ -14,11 +15,12 @@ from pycore.serving.policies.contract import Policy
 from pycore.serving.policies.disaggregated import Disaggregated
 from pycore.serving.policies.router import Router
 from pycore.serving.scheduler import Preemption, Scheduler
-from pycore.simulation.costs.work import NANOSECONDS, StepCost, StepWork, decode_run
+from pycore.simulation.costs.work import NANOSECONDS, StepCost, StepWork, decode_ends
 from pycore.simulation.recorder import Entry, Recorder, Timed
 from pycore.simulation.records import Server, StepRecord
 
 FOR_EVER, MOST_AHEAD = 1 << 62, 4096
+new_record = partial(tuple.__new__, StepRecord)  # from a tuple of all fields: quiet steps are made by the thousand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,9 +124,9 @@ class Running:
             self.begin(plan, start)
         return made
 
-    def begin(self, plan: StepPlan, start_ns: int) -> None:
-        """Put a plan on the clock and write it down."""
-        end = start_ns + self.length_ns(plan)
+    def begin(self, plan: StepPlan, start_ns: int, end_ns: int | None = None) -> None:
+        """Put a plan on the clock and write it down. `end_ns`: when it ends, where that is known already."""
+        end = start_ns + self.length_ns(plan) if end_ns is None else end_ns
         self.recorder.planned(plan, Timed(len(self.steps), start_ns, end))
         self.flight.append((plan, end))
         self.free_ns = end
@@ -155,9 +157,8 @@ class Running:
             return False
         decodes = self.scheduler.decodes
         work = StepWork(len(decodes), decodes.context, decodes.longest)
-        until = FOR_EVER if horizon_ns is None else horizon_ns - now_ns
-        self.ahead_ns = now_ns
-        self.ahead = list(accumulate(decode_run(self.engine.cost, work, quiet, until), initial=now_ns))[1:]
+        until = FOR_EVER if horizon_ns is None else horizon_ns
+        self.ahead_ns, self.ahead = now_ns, decode_ends(self.engine.cost, work, quiet, now_ns, until)
         return bool(self.ahead)
 
     def interrupt(self, now_ns: int) -> None:
@@ -172,20 +173,21 @@ class Running:
             begun = ahead[passed - 1]
         self.ahead, self.changed = [], True
         if begun < now_ns:
-            self.begin(self.scheduler.schedule(begun), begun)
+            self.begin(self.scheduler.schedule_quiet(), begun, ahead[passed])
 
     def pass_quietly(self, count: int) -> tuple[Event, ...]:
         """Tell the scheduler of the first `count` quiet steps, and write them down."""
-        ends, start, scheduler = self.ahead[:count], self.ahead_ns, self.scheduler
+        ends, scheduler = self.ahead[:count], self.scheduler
         self.ahead = self.ahead[count:] if count < len(self.ahead) else []
+        self.recorder.quiet(scheduler.decodes.snapshot(), Timed(len(self.steps), self.ahead_ns, ends[-1]), count)
         decoding, running, waiting = len(scheduler.decodes), len(scheduler.running), len(scheduler.queue)
         total, quiet = scheduler.pool.total, scheduler.advance(ends)
-        for end, used, cached, evicted in zip(ends, quiet.blocks_used, quiet.blocks_cached, quiet.evicted, strict=True):
-            self.steps.append(StepRecord(start, end, 0, 0, decoding, decoding, running, waiting, used, cached,
-                                         total - used - cached, 0, evicted))
-            start = end
-        self.recorder.quiet(count, ends[-1])
-        self.free_ns = ends[-1]
+        free = [total - used - cached for used, cached in zip(quiet.blocks_used, quiet.blocks_cached, strict=True)]
+        self.steps += map(new_record, zip(
+            [self.ahead_ns, *ends[:-1]], ends, repeat(0, count), repeat(0), repeat(decoding), repeat(decoding),
+            repeat(running), repeat(waiting), quiet.blocks_used, quiet.blocks_cached, free, repeat(0), quiet.evicted,
+            strict=False))
+        self.ahead_ns = self.free_ns = ends[-1]
         return quiet.events
 
     def record(self) -> Server:

@@ -11,6 +11,7 @@ table of kernels and are put in here:
 Layers, formula and names: vLLM's model runner; kernels as LLMServingSim profiles them (casys-kaist/LLMServingSim, MIT).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pycore.errors import InputError
@@ -128,6 +129,19 @@ class TableCost:
         tokens = work.decoding + work.prompt_tokens
         micro = self.matrices_us(tokens, work.sequences) + self.tables.layers * self.attention_us(work)
         return whole_ns(micro * MICRO)
+
+    def decode_times(self, work: StepWork) -> Iterator[int]:
+        """See `work.decode_times`; the sums of `step_ns` in their order."""
+        decoding, cached, longest, *_ = work
+        layers, share, alone = self.tables.layers, self.tables.unevenness, self.decode_line(decoding)
+        matrices = self.matrices_us(decoding, decoding)
+        while True:
+            attention = alone(cached / decoding)
+            if share:
+                attention = uneven.plain(attention, alone(longest), share)
+            yield whole_ns((matrices + layers * attention) * MICRO)
+            cached += decoding
+            longest += 1
 
     def limits_passed(self, longest: int, sequences: int, tokens: int) -> tuple[str, ...]:
         """What lies beyond the largest measured shape, in words."""

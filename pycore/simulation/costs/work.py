@@ -1,5 +1,7 @@
 """The shape of one step, which is all that a cost model may look at, and the contract that cost models keep."""
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 NANOSECONDS = 1e9
@@ -47,15 +49,29 @@ def whole_ns(seconds: float) -> int:
     return max(1, round(seconds * NANOSECONDS))
 
 
-def decode_run(cost: StepCost, work: StepWork, limit: int, until_ns: int) -> list[int]:
-    """Nanoseconds of up to `limit` successive steps of the same `work.decoding` sequences, each a token longer every
-    step; ends after the first step that reaches `until_ns` (counted from the start of the run)."""
+def decode_times(cost: StepCost, work: StepWork) -> Iterator[int]:
+    """Nanoseconds of one decode step after another, without end: the same `work.decoding` sequences, each a token longer
+    every step. A model that can tell them sooner than one by one has a method of this name; the integers are the same."""
+    sooner = getattr(cost, "decode_times", None)
+    return one_by_one(cost, work) if sooner is None else sooner(work)
+
+
+def one_by_one(cost: StepCost, work: StepWork) -> Iterator[int]:
+    """`decode_times` of any model."""
     decoding, cached, longest = work.decoding, work.cached, work.longest
-    step_ns, found, passed = cost.step_ns, [], 0
-    while len(found) < limit and passed < until_ns:
-        length = step_ns(StepWork(decoding, cached, longest))
-        found.append(length)
-        passed += length
+    while True:
+        yield cost.step_ns(StepWork(decoding, cached, longest))
         cached += decoding
         longest += 1
-    return found
+
+
+def decode_ends(cost: StepCost, work: StepWork, limit: int, start_ns: int, until_ns: int) -> list[int]:
+    """When up to `limit` such steps end if the first begins at `start_ns`; none begins at or after `until_ns`."""
+    ends: list[int] = []
+    at = start_ns
+    for length in islice(decode_times(cost, work), limit):
+        if at >= until_ns:
+            break
+        at += length
+        ends.append(at)
+    return ends

@@ -57,6 +57,43 @@ def test_quiet_stretches_equal_single_steps(policy, data):
     assert many[:3] == single[:3]
 
 
+def seen(plan):
+    """All that a plan says, with names for sequences."""
+    return (plan.items, plan.held_back, plan.step, plan.tick, plan.decode_count, plan.decode_context, plan.decode_longest,
+            plan.prefill_tokens, plan.evicted, plan.blocks_used, plan.running, plan.waiting,
+            [sequence.id for sequence in plan.finishing], plan.empty)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_a_quiet_step_is_planned_as_any_other(policy, data):
+    options = data.draw(engines(steps_in_flight=1))
+    asked = sorted(data.draw(requests(shared=data.draw(st.booleans()))), key=lambda r: r.arrival_ns)
+    twins, clock, todo = [scheduler(policy, **options) for _ in range(2)], 0, list(asked)
+    while todo or not twins[0].idle:
+        while todo and todo[0].arrival_ns * 10 <= clock:
+            for twin in twins:
+                twin.add(todo[0], clock)
+            todo.pop(0)
+        long, short = twins
+        assert long.quiet_steps() == short.quiet_steps()
+        plans = long.schedule(clock), short.schedule_quiet() if short.quiet_steps() else short.schedule(clock)
+        assert seen(plans[0]) == seen(plans[1])
+        clock += 10
+        if not plans[0].empty:
+            assert long.complete(plans[0], clock) == short.complete(plans[1], clock)
+        short.check()
+    assert state(long, []) == state(short, [])
+
+
+def test_a_step_that_is_not_quiet_is_not_planned_as_one():
+    served = scheduler("chunked", blocks=30)
+    served.add(request("a", 4, 6))
+    with pytest.raises(ValueError, match="not quiet"):
+        served.schedule_quiet()
+
+
 def test_most_steps_of_a_long_decode_are_quiet():
     asked = [request(name, 5 + name, 400) for name in range(4)]
     *_, quiet = run(scheduler("chunked", blocks=500), asked, stretch=True)
@@ -70,7 +107,8 @@ def test_more_steps_than_are_quiet_are_refused():
     for clock in range(2):
         served.complete(served.schedule(clock), clock + 1)
     assert served.quiet_steps() == 4
-    with pytest.raises(ValueError, match="are not quiet"):
-        served.advance(range(9))
+    for count in (0, 9):
+        with pytest.raises(ValueError, match="are not quiet"):
+            served.advance(range(count))
     served.add(request("b", 4, 6))
     assert served.quiet_steps() == 0

@@ -3,11 +3,12 @@
 import csv
 import json
 import random
+from itertools import accumulate
 from pathlib import Path
 
 import numpy
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pycore import catalog
@@ -21,7 +22,8 @@ from pycore.simulation.costs.overhead import Overhead
 from pycore.simulation.costs.profile import condense, packaged, read_csv, unevenness
 from pycore.simulation.costs.roofline import RooflineCost
 from pycore.simulation.costs.tables import TableCost, captured, largest_captured, tables_for
-from pycore.simulation.costs.work import StepWork, decode_run
+from pycore.simulation.costs.work import StepWork, decode_ends
+from pycore.simulation.draws import Scaled
 
 ROOT = Path(__file__).resolve().parents[3]
 LLAMA = "meta-llama--llama-3.1-8b"
@@ -281,9 +283,26 @@ def test_a_cost_keeps_no_memory_of_earlier_steps(work):
     assert fresh.step_ns(work) == used.step_ns(work) >= 1
 
 
-@given(st.integers(1, 64), st.integers(1, 5000), st.integers(1, 40), st.integers(1, 10**9))
-def test_a_run_of_decode_steps_is_its_steps_one_by_one(decoding, context, limit, until):
-    cost = RooflineCost(step_of())
-    found = decode_run(cost, StepWork(decoding, decoding * context, context), limit, until)
+RUNS = {
+    "roofline": lambda: RooflineCost(step_of()),
+    "roofline, windows": lambda: RooflineCost(step_of(model="gemma-3-27b")),
+    "roofline, latent": lambda: RooflineCost(step_of("h200 sxm", "deepseek-v3", 8)),
+    "roofline, the host's floor": lambda: RooflineCost(step_of(model="qwen2.5-0.5b")._replace(floor=0.02)),
+    "kernel tables": lambda: TableCost(tables_of(CARDS[0])),
+    "kernel tables, no graphs": lambda: TableCost(tables_of(CARDS[1]), captured_up_to=0),
+    "host overhead": lambda: Overhead(cost=TableCost(tables_of(CARDS[0])), per_step_ns=1000, per_sequence_ns=10),
+    "a draw": lambda: Scaled(RooflineCost(step_of()), 1.07),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+@given(st.integers(1, 300), st.integers(1, 60_000), st.integers(1, 40), st.integers(0, 10**9), st.integers(1, 10**9))
+@settings(max_examples=40)
+def test_a_run_of_decode_steps_is_its_steps_one_by_one(name, decoding, context, limit, start, length):
+    cost = RUNS[name]()
+    until = start + length
+    found = decode_ends(cost, StepWork(decoding, decoding * context, context), limit, start, until)
     alone = [cost.step_ns(StepWork(decoding, decoding * (context + after), context + after)) for after in range(limit)]
-    assert found == alone[:len(found)] and (len(found) == limit or sum(found) >= until > sum(found[:-1]))
+    ends = list(accumulate(alone, initial=start))[1:]
+    assert found == ends[:len(found)]
+    assert found and (len(found) == limit or found[-1] >= until) and all(end < until for end in found[:-1])
