@@ -1,5 +1,6 @@
 """Read a request log: detect its layout, check every cell, sort it by arrival, spread coarse buckets, say what was done."""
 
+import re
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from pycore.simulation.traces.tables import Table, table
 from pycore.simulation.traces.trace import Trace
 
 MOST_ROWS = 2_000_000
+HALF = re.compile("[\ud800-\udfff]")
+"""Half of a surrogate pair: JSON can spell it, no file of text can hold it."""
 
 
 def read_trace(source: Source, *, name: str = "", limit: int = 0, times: bool = True, order: str = "sort",
@@ -133,8 +136,8 @@ class Rows:
     def own_id(self, value: object) -> str:
         """A name that no other row has."""
         text = str(value).strip() if isinstance(value, str | int) else ""
-        if not 1 <= len(text) <= 200:
-            raise ValueError("accepted: a name of 1 to 200 characters")
+        if not 1 <= len(text) <= 200 or (not text.isascii() and HALF.search(text)):
+            raise ValueError("accepted: a name of 1 to 200 characters, no half of a surrogate pair")
         if text in self.seen:
             raise ValueError("accepted: a name that no other row has")
         self.seen.add(text)

@@ -71,9 +71,10 @@ def csv_table(first: Line, lines: Iterator[Line], file: str) -> Table:
     names = tuple(name.strip() for name in names)
     if all(looks_numeric(name) for name in names):
         raise TraceError(file, first.text, f"the first line is no header; {ACCEPTED}", line=first.number)
-    twice = {plain(name) for name in names if name and [plain(other) for other in names].count(plain(name)) > 1}
-    if twice:
-        raise TraceError(file, sorted(twice)[0], "this column stands twice in the header", line=first.number)
+    plainly = [plain(name) for name in names]
+    twice = next((name for at, name in enumerate(names) if name and plainly[at] in plainly[:at]), None)
+    if twice is not None:
+        raise TraceError(file, twice, "this column stands twice in the header", line=first.number)
     return Table(names=names, rows=checked(cells(lines, delimiter, file), names, file), header=True)
 
 

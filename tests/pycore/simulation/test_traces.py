@@ -152,6 +152,8 @@ FAULTS = {
     "long row": (HEAD + "2023-11-16 18:17:04,3,1,9\n", ("line 3", "4 cells", "the header has 3")),
     "open quote": (HEAD + '2023-11-16 18:17:04,"3,1\n', ("line 3",)),
     "carriage return": (HEAD + "2023-11-16\r18:17:04,3,1\n", ("line 3", "no CSV")),
+    "half a character": ('{"id":"\\ud800","arrival_s":0,"prompt_tokens":1,"output_tokens":1}\n', ("line 1", "column id", "surrogate")),
+    "header's own words": ("arrival_s,Prompt Tokens,prompt_tokens,output_tokens\n0,1,1,1\n", ("line 1", "'prompt_tokens'", "twice")),
     "name twice": ("id,arrival_s,prompt_tokens,output_tokens\nx,0,1,1\nx,1,1,1\n", ("line 3", "column 1 (id)", "no other row")),
     "wrong hashes": ("arrival_s,prompt_tokens,output_tokens,prefix_hashes\n0,1,1,1 x\n", ("line 2", "column 4 (prefix_hashes)")),
     "wrong token ids": ("arrival_s,prompt_tokens,output_tokens,token_ids\n0,3,1,1 2\n", ("line 2", "column 4 (token_ids)", "2 ids", "3")),
