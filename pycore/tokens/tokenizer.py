@@ -79,9 +79,13 @@ class Tokenizer:
         """How many ids there are."""
         return self.engine.vocabulary.size
 
-    def normalised(self, text: str) -> str:
-        """The text as the tokenizer reads it."""
+    def normalised(self, text: str, start: bool = True) -> str:
+        """The text as the tokenizer reads it. `start`: it is the beginning of the whole."""
         return normalise.normalised(text, self.form)
+
+    def aligned(self, text: str, start: bool = True) -> tuple[str, normalise.Spans | None]:
+        """(the text as the tokenizer reads it, where each of its characters came from; None: nothing moved)."""
+        return normalise.aligned(text, self.form)
 
     def parts(self, text: str, specials: bool) -> Iterator[tuple[str, int | None]]:
         """(part of the text, its id where it is a special token)."""
@@ -95,14 +99,14 @@ class Tokenizer:
     def ids(self, text: str, *, specials: bool = False) -> list[int]:
         """Ids alone: faster than `encode`. `specials`: special tokens written in the text are taken as such."""
         found: list[int] = []
-        for part, number in self.parts(text, specials):
-            found += self.engine.ids(self.normalised(part)) if number is None else [number]
+        for place, (part, number) in enumerate(self.parts(text, specials)):
+            found += self.engine.ids(self.normalised(part, not place)) if number is None else [number]
         return found
 
     def count(self, text: str, *, specials: bool = False) -> int:
         """How many tokens a text is: faster still."""
-        return sum(self.engine.count(self.normalised(part)) if number is None else 1
-                   for part, number in self.parts(text, specials))
+        return sum(self.engine.count(self.normalised(part, not place)) if number is None else 1
+                   for place, (part, number) in enumerate(self.parts(text, specials)))
 
     def count_stream(self, chunks: Iterable[str], *, specials: bool = False) -> Iterator[Counted]:
         """Tokens of a text that comes in chunks, cut anywhere: exactly `count` of the whole, with memory bounded.
@@ -120,7 +124,7 @@ class Tokenizer:
                 pieces.append(part.encode())
                 offsets.append((base, base + len(part)))
             else:
-                read, spans = normalise.aligned(part, self.form)
+                read, spans = self.aligned(part, not base)
                 found = self.engine.ids(read)
                 own = list(map(self.piece, found))
                 ids += found
@@ -141,6 +145,8 @@ class Tokenizer:
             raise InputError("ids", number, f"{self.name} has ids from {self.first} to {self.first + len(self.tokens) - 1}"
                                             " and those of its special tokens")
         token = self.tokens[number - self.first]
+        if not token:
+            raise InputError("ids", number, f"{self.name} has no token of this id")
         return token.replace(self.mark, b" ") if self.mark else token
 
     def decode_bytes(self, ids: Sequence[int]) -> bytes:

@@ -1,0 +1,107 @@
+"""What a tokenizer.json does to a text before merging: its normalizer and pre_tokenizer, read or refused by name."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pycore.errors import InputError
+from pycore.tokens import splitting
+from pycore.tokens.normalise import aligned
+from pycore.tokens.patterns import Cutter
+from pycore.tokens.splitting import Cut
+
+FIELD = "tokenizers"
+MARK = "\u2581"
+Spans = list[tuple[int, int]]
+Step = Callable[[str], tuple[str, Spans | None]]
+"""A text to (what it becomes, for each character of that where it came from; None: character for character)."""
+ALWAYS, FIRST, NEVER = "always", "first", "never"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prefix:
+    """A character put before a text that does not begin with it. `scheme`: before each part, or the first one only."""
+
+    mark: str
+    scheme: str
+
+
+def read_steps(table: dict | None, name: str) -> tuple[Step, ...]:
+    """A normalizer. Raises InputError naming one that is not understood."""
+    if table is None:
+        return ()
+    kind = table.get("type") if isinstance(table, dict) else str(table)
+    if kind == "Sequence":
+        return tuple(step for one in table.get("normalizers", ()) for step in read_steps(one, name))
+    if kind in ("NFC", "NFKC", "NFD", "NFKD"):
+        return (lambda text: aligned(text, kind),)
+    if kind == "Prepend" and isinstance(table.get("prepend"), str):
+        return (prepending(table["prepend"]),)
+    pattern = table.get("pattern", {}).get("String") if kind == "Replace" else None
+    if pattern and isinstance(table.get("content"), str) and len(pattern) == len(table["content"]) == 1:
+        return (lambda text: (text.replace(pattern, table["content"]), None),)
+    detail = " of more than one character by one" if kind == "Replace" else ""
+    raise InputError(FIELD, name, f"its normalizer {kind}{detail} is not understood; NFC, NFKC, NFD, NFKD, Prepend, and "
+                                  "Replace of one character by one are")
+
+
+def prepending(mark: str) -> Step:
+    """A text with a mark before it; an empty one stays empty."""
+    def step(text: str) -> tuple[str, Spans | None]:
+        if not text:
+            return text, None
+        return mark + text, [(0, 0)] * len(mark) + [(place, place + 1) for place in range(len(text))]
+
+    return step
+
+
+def read_cuts(table: dict | None, name: str) -> tuple[Cut | None, bool, Prefix | None]:
+    """(how it cuts, None for not at all; whether it is byte-level; the prefix it puts). Raises InputError."""
+    cuts, byte_level, prefix = [], False, None
+    for place, one in enumerate(flat(table)):
+        kind = one.get("type") if isinstance(one, dict) else str(one)
+        if kind == "ByteLevel":
+            byte_level = True
+            if one.get("use_regex", True):
+                cuts.append(splitting.byte_level())
+            mark = " " if one.get("add_prefix_space", True) else ""
+        elif kind == "Metaspace":
+            mark = one.get("replacement", MARK)
+            if mark != MARK:
+                raise InputError(FIELD, name, f"its Metaspace replaces spaces by {mark!r}; {MARK!r} is understood")
+            cuts.append(splitting.before_mark(mark) if one.get("split", True) else lambda text: [text])
+        elif kind == "Split":
+            cuts.append(read_split(one, name))
+            continue
+        elif kind == "Digits":
+            cuts.append(splitting.digits(bool(one.get("individual_digits"))))
+            continue
+        else:
+            raise InputError(FIELD, name, f"its pre_tokenizer {kind} is not understood; Split, ByteLevel, Digits and "
+                                          "Metaspace are")
+        scheme = one.get("prepend_scheme", ALWAYS)
+        if mark and scheme != NEVER and (kind != "Metaspace" or one.get("add_prefix_space", True)):
+            if place:
+                raise InputError(FIELD, name, f"its {kind} puts {mark!r} before parts cut by others; that is not understood")
+            prefix = Prefix(mark=mark, scheme=scheme)
+    return (splitting.chain(cuts) if cuts else None), byte_level, prefix
+
+
+def flat(table: dict | None) -> list[dict]:
+    """The pre-tokenisers of a sequence, in order."""
+    if table is None:
+        return []
+    if isinstance(table, dict) and table.get("type") == "Sequence":
+        return [part for one in table.get("pretokenizers", ()) for part in flat(one)]
+    return [table]
+
+
+def read_split(table: dict, name: str) -> Cut:
+    """A Split by a text or a pattern. Raises InputError."""
+    pattern = table.get("pattern") or {}
+    if "Regex" in pattern:
+        what: str | Cutter = Cutter(pattern["Regex"])
+    elif pattern.get("String"):
+        what = pattern["String"]
+    else:
+        raise InputError(FIELD, name, "its Split has neither a String nor a Regex as its pattern")
+    return splitting.split(what, str(table.get("behavior")), bool(table.get("invert")))
