@@ -8,6 +8,7 @@ from pycore.matching import Names
 from pycore.tokens.catalogue import origins
 from pycore.tokens.shelf import load
 from pycore.tokens.tokenizer import Tokenizer, build
+from pycore.tokens.upload import from_tiktoken, from_tokenizer_json
 
 ALSO = {"o200k_base": ("o200k", "gpt-4o", "gpt-4.1", "gpt-5", "gpt-oss"), "cl100k_base": ("cl100k", "gpt-4", "gpt-3.5"),
         "llama3": ("llama-3.1", "llama-3.2", "llama-3.3"), "qwen2.5": ("qwen", "qwen3"), "gemma3": ("gemma",),
@@ -51,11 +52,12 @@ def built(name: str) -> Tokenizer:
     return build(load(name))
 
 
-def from_bytes(data: bytes, name: str) -> Tokenizer:
+def from_bytes(data: bytes, name: str, pattern: str = "o200k_base") -> Tokenizer:
     """A reader's own tokenizer: a tokenizer.json, or a list of ranks as tiktoken has them.
 
-    Raises ConfigError or InputError saying what is missing or of a kind that is not understood.
+    Ranks do not say how a text is cut first: `pattern` names the tokenizer that cuts so.
+    Raises InputError saying what is missing, or of a kind that is not understood.
     """
-    from pycore.tokens.upload import from_tiktoken, from_tokenizer_json  # few readers bring one
-
-    return (from_tokenizer_json if data.lstrip()[:1] in (b"{", b"[") else from_tiktoken)(data, name)
+    if data.lstrip()[:1] in (b"{", b"["):
+        return from_tokenizer_json(data, name)
+    return from_tiktoken(data, name, pattern)

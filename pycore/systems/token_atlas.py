@@ -173,7 +173,10 @@ def the_own(reference: str) -> Tokenizer | None:
     if not reference.strip():
         return None
     name, data = cache.upload("own", reference)
-    return from_bytes(data, name)
+    try:
+        return from_bytes(data, name)
+    except InputError as error:
+        raise InputError("own", error.value, error.accepted) from None
 
 
 def matrix(query: Query) -> Grid:

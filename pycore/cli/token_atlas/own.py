@@ -45,12 +45,16 @@ def here() -> list[tuple[str, Tokenizer | SourceError]]:
 
 
 def is_path(name: str) -> bool:
-    """Whether a name can only be meant as a file's."""
-    return os.sep in name or "/" in name or name.lower().endswith(ENDINGS)
+    """Whether a name can only be meant as a file's; a list of ranks may have ':' and a tokenizer behind it."""
+    return os.sep in name or "/" in name or ".tiktoken:" in name or name.lower().endswith(ENDINGS)
 
 
 def from_file(path: str, field: str) -> Tokenizer:
-    """A tokenizer.json or .tiktoken. Raises SourceError, ConfigError."""
+    """A tokenizer.json or .tiktoken; of the latter 'PATH:NAME' says which tokenizer cuts the text so.
+
+    Raises SourceError, InputError.
+    """
+    path, colon, pattern = path.partition(":") if ".tiktoken:" in path else (path, "", "")
     try:
         with Path(path).open("rb") as stream:
             data = stream.read(UPLOAD_LIMIT_BYTES + 1)
@@ -58,4 +62,7 @@ def from_file(path: str, field: str) -> Tokenizer:
         raise SourceError(path, f"cannot be read: {getattr(error, 'strerror', None) or error}", field) from None
     if len(data) > UPLOAD_LIMIT_BYTES:
         raise SourceError(path, f"larger than {UPLOAD_LIMIT_BYTES >> 20} MiB", field)
-    return from_bytes(data, Path(path).name)
+    try:
+        return from_bytes(data, Path(path).name, *([encoder(pattern, field)] if colon else []))
+    except InputError as error:
+        raise InputError(field, error.value, error.accepted, error.suggestions) from None
