@@ -25,8 +25,9 @@ class Router:
 
     round robin      in turn
     least loaded     fewest unfinished requests; the first of equals
-    prefix affinity  where most of its prompt is cached; where none is, where its first block was sent last; else, or
-                     when that replica has `most_ahead` requests more than the least loaded, the least loaded
+    prefix affinity  where most of its prompt is cached, of equals the least loaded; where none is, where its first block
+                     was sent last; else, or when that replica has more than `most_ahead` requests more than the least
+                     loaded, the least loaded
     """
 
     def __init__(self, schedulers: Iterable[Scheduler], choice: Choice = "round robin", *, most_ahead: int = 32):
@@ -88,15 +89,18 @@ class Router:
         if self.choice == "round robin":
             self._next += 1
             return (self._next - 1) % len(loads)
-        index = self._affine(request, least)
+        index = self._affine(request, loads, least)
         return index if loads[index] - loads[least] <= self.most_ahead else least
 
-    def _affine(self, request: Request, least: int) -> int:
+    def _affine(self, request: Request, loads: list[int], least: int) -> int:
         keys = _keys(request, self.schedulers[0].pool.block_size)
         if not keys:
             return least
         cached = [len(scheduler.pool.match(keys)) for scheduler in self.schedulers]
-        best = cached.index(max(cached)) if any(cached) else self._homes.get(keys[0], least)
+        best = self._homes.get(keys[0], least)
+        if any(cached):
+            most = max(cached)
+            best = min((index for index, count in enumerate(cached) if count == most), key=loads.__getitem__)
         self._homes[keys[0]] = best
         self._homes.move_to_end(keys[0])
         if len(self._homes) > REMEMBERED_PREFIXES:

@@ -217,6 +217,17 @@ def test_prefix_affinity_keeps_a_prefix_in_one_place_before_and_after_it_is_cach
     assert placed("prefix affinity", [request(i) for i in range(3)])[0] == [0, 1, 2]  # nothing to be near to
 
 
+def test_prefix_affinity_takes_the_least_loaded_of_equals():
+    """Both replicas hold the prefix: the second request of it goes where nobody is, not to the first replica again."""
+    fleet = Router([scheduler(), scheduler()], "prefix affinity")
+    for replica, name in zip(fleet.schedulers, "ab", strict=True):
+        replica.add(request(name, 16, 2, seed=1))
+    drive_fleet_alone(fleet)
+    for name in "cdef":
+        fleet.add(request(name, 16, 2, seed=1))
+    assert [fleet.place(name) for name in "cdef"] == [0, 1, 0, 1]
+
+
 def drive_fleet_alone(fleet):
     while not fleet.idle:
         for index in range(len(fleet.schedulers)):
