@@ -5,6 +5,8 @@ a speaker pays beside an English speaker of the same model. *Absolute* is agains
 worse at English shows a lower premium and no lower absolute figure, so both belong together.
 """
 
+import functools
+
 from pycore.atlas.languages import Language
 from pycore.atlas.table import Interval, Row, english, reference, sizes, tokenizer
 from pycore.errors import NotKnown
@@ -15,6 +17,7 @@ PETROV = "Petrov et al. 2023, arXiv 2305.15425"
 MILLION = 1_000_000
 
 
+@functools.lru_cache(maxsize=1024)
 def tokens(row: Row) -> Term:
     """The tokens of the corpus in a language; measured, or of a reconstruction (then the basis is 'reported')."""
     exact = tokenizer(row.tokenizer).exact

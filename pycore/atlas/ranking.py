@@ -1,9 +1,9 @@
 """Who is fair, and who is cheap.
 
 Tokenizers are ranked by a statistic over the benchmark's languages other than English: the mean of the premium (or of the
-absolute figure), and its worst. Intervals come from the benchmark: 2,000 bootstrap draws of sentences, the same sentences
-for every language and tokenizer of a draw, so that two tokenizers' figures may be compared. They say how the figures would
-move with other sentences, not with other languages. A rank's interval is that of the rank over the draws.
+absolute figure), its median, its worst. Intervals come from the benchmark: 2,000 bootstrap draws of sentences, the same
+sentences for every language and tokenizer of a draw, so that two tokenizers' figures may be compared. They say how the
+figures would move with other sentences, not with other languages. A rank's interval is that of the rank over the draws.
 
 Models are ranked by what the same content costs in a language. A *flip* is a pair of models whose order there is another
 than in English: the price list no longer says who is cheaper.
@@ -20,7 +20,8 @@ from pycore.atlas.table import row
 from pycore.facts import integer, table
 from pycore.ledger import Term, total
 
-STATISTICS = ("premium mean", "premium worst", "absolute mean", "absolute worst")
+STATISTICS = ("premium mean", "premium median", "premium worst",
+              "absolute mean", "absolute median", "absolute worst")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +68,7 @@ def tokenizers_by(statistic: str) -> tuple[Fairness, ...]:
     return tuple(one for one in fairness() if one.statistic == statistic)
 
 
+@functools.lru_cache(maxsize=8192)
 def request_cost(priced: Priced, language: str, prompt_words: float, output_words: float) -> Term:
     """What one request costs: English words of content in the prompt and in the answer, said in the language."""
     found = row(language, priced.tokenizer)
