@@ -83,13 +83,12 @@ async function limited(response, where) {
 
 // Texts that come from elsewhere: chosen files, dropped files, an address behind a button.
 export function sources(form, changed, keep, fail) {
+  const take = (name, file) => (file.size > STORE_LIMIT ? fail(name, `${file.name} is ${(file.size / 1e6).toFixed(1)} MB; accepted: at most 64 MiB`) : keep(name, file));
   document.addEventListener("change", (event) => { // before the form hears of it: a file is no field
     const { target } = event, { into, store } = target.dataset, [file] = target.files ?? [];
     if (!target.matches("input[type=file]:is([data-into], [data-store])") || !file) return;
     event.stopPropagation();
-    if (into) readInto(form, file, into, changed, fail);
-    else if (file.size > STORE_LIMIT) fail(store, `${file.name} is ${(file.size / 1e6).toFixed(1)} MB; accepted: at most 64 MiB`);
-    else keep(store, file);
+    if (into) readInto(form, file, into, changed, fail); else take(store, file);
     target.value = "";
   }, true);
   document.addEventListener("click", ({ target }) => {
@@ -101,6 +100,7 @@ export function sources(form, changed, keep, fail) {
     const file = event.dataTransfer.files[0];
     if (!file || !event.target.matches("textarea[name]")) return;
     event.preventDefault();
-    readInto(form, file, event.target.name, changed, fail);
+    const { name } = event.target, { store } = form.querySelector(`[data-store="${name}"]`)?.dataset ?? {};
+    if (store) take(store, file); else readInto(form, file, name, changed, fail);
   });
 }

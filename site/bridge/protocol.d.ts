@@ -81,7 +81,8 @@ export interface Needs { type: "needs"; id: number; files: { name: string; path:
 //                               (buttons.suggestion that put the name into the field) and sets aria-invalid on the control
 //   [data-error-for=""]         faults that belong to no field
 //   input[type=file][data-into=F]   its text goes into field F; dropping a file on the control of F does the same
-//   input[type=file][data-store=F]  the file, of any kind and at most 64 MiB, goes to the worker, a reference to it into field F
+//   input[type=file][data-store=F]  the file, of any kind and at most 64 MiB, goes to the worker, a reference to it into field F;
+//                               so does one that is dropped on the control of F
 //   button[data-fetch=URL][data-from=F][data-into=G]   "{}" in URL is replaced by the value of field F; the text that the
 //                               URL answers is put into field G (at most 4 MB, 15 s), faults are shown at F
 // <html data-state=...>         painted | loading | ready | stale | failed: for the style sheet; data-quiet is set when the
