@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pycore.cache import is_upload, upload
 from pycore.errors import InputError, InvalidQuery, UnknownName
 from pycore.knobs import knob
 from pycore.ledger import Term, terms_in
@@ -25,6 +26,7 @@ from pycore.simulation.scene import Scene, engine, scene
 from pycore.simulation.selfcheck import Check, selfcheck
 from pycore.simulation.spoken import spoken
 from pycore.simulation.traces.reader import read_trace
+from pycore.simulation.traces.trace import Trace
 from pycore.simulation.workload import parse
 from pycore.systems import infersize
 
@@ -200,7 +202,7 @@ def machine(query: Query) -> Deployment:
 def requests(query: Query, factor: float = 1.0) -> Generated:
     """The workload's requests, or those of the trace, at `factor` times their rate. Raises InputError."""
     if query.trace.strip():
-        trace = read_trace(query.trace, name="trace", limit=query.limit, seed=query.seed)
+        trace = own_trace(query)
         return generate(parse(f"replay trace=trace speed={factor:g}"), block_size=query.block_size, traces={"trace": trace})
     workload = parse(PRESET_NAMES.get(query.workload, query.workload), seed=query.seed)
     if factor != 1.0:
@@ -208,6 +210,17 @@ def requests(query: Query, factor: float = 1.0) -> Generated:
     if query.limit:
         workload = replace(workload, requests=min(query.limit, workload.requests or query.limit))
     return generate(workload, block_size=query.block_size)
+
+
+def own_name(query: Query) -> str:
+    """What the reader's own trace is called; '' where the workload is none."""
+    return query.trace.rpartition(":")[2] if is_upload(query.trace) else "your trace" if query.trace.strip() else ""
+
+
+def own_trace(query: Query) -> Trace:
+    """The trace in the question: pasted, or a file that the page keeps. Raises TraceError, InputError."""
+    name, content = upload("trace", query.trace) if is_upload(query.trace) else ("trace", query.trace)
+    return read_trace(content, name=name, limit=query.limit, seed=query.seed)
 
 
 def limits(query: Query, deployment: Deployment) -> Limits:
@@ -238,7 +251,7 @@ def steps(query: Query) -> Iterator[Progress | Answer]:
                 share = min(1.0, item.left / max(1, len(generated.requests)))
                 yield Progress(stage=f"{LABELS[name]}: {item.left:,} of {len(generated.requests):,} requests",
                                fraction=(index + share) / len(names))
-    words = spoken(generated.workload, len(generated.requests), "your trace" if query.trace.strip() else "")
+    words = spoken(generated.workload, len(generated.requests), own_name(query))
     whole = Answer(query=query, scene=found, workload_text=generated.workload.text, workload_words=words, runs=tuple(runs),
                    notes=(*generated.notes, *beyond(found, runs)))
     if query.sweep != "none" or query.draws:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pycore.cache import is_upload
 from pycore.cli.options import ask
 from pycore.errors import InputError, InvalidQuery, StudioError
 from pycore.knobs import to_url
@@ -61,6 +62,8 @@ def trace(source: str, query: Query) -> Trace:
         return read_trace(source, name="trace", limit=query.limit, seed=query.seed)
     if "\0" in source:
         raise InputError("trace", source, "accepted: the name of a file")
+    if is_upload(source):  # a command that the page shows for a file chosen there
+        source = source.rpartition(":")[2]
     return read_trace(Path(source), limit=query.limit, seed=query.seed)
 
 
