@@ -7,7 +7,6 @@ browser the worker does, when `Needs` asks for it, and puts it in the very same 
 import hashlib
 import os
 import re
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +46,8 @@ def missing(names: tuple[str, ...] | list[str]) -> tuple[str, ...]:
 
 def put(path: Path, data: bytes) -> None:
     """Write a file whole or not at all: somebody else may be reading."""
+    import tempfile  # slow to import, and a page writes seldom
+
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as part:
         part.write(data)

@@ -112,14 +112,13 @@ def shared_assets(options: Options, effects: Effects, files: dict[str, Path],
     return assets, taken.digests
 
 
-def bring(effects: Effects, name: str) -> None:
-    """The files that a studio's answers may need, into the cache folder. Raises BuildError."""
+def bring(effects: Effects, name: str) -> dict[str, Path]:
+    """Name -> the file, in the cache folder, of all that a studio's answers may need. Raises BuildError."""
     from studios import render
 
     view = render.studio(name)
     try:
-        for file in later(view):
-            view.supply(file, effects.say)
+        return {file: view.supply(file, effects.say) for file in later(view)}
     except SourceError as error:
         raise BuildError(str(error)) from None
 

@@ -8,9 +8,9 @@ import tempfile
 from pathlib import Path
 
 from builder.cache import BuildError
+from builder.pack import DATASETS
 
-PARTS = ("pyproject.toml", "README.md", "pycore", "runtime", "data/catalog", "data/serving-profiles",
-         "data/llm-serving-traces")
+PARTS = ("pyproject.toml", "README.md", "pycore", "runtime", *(f"data/{name}" for name in DATASETS))
 
 
 def wheel(root: Path) -> tuple[str, bytes]:

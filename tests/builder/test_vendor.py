@@ -70,7 +70,7 @@ def test_a_member_that_is_not_there_is_named(asked):
 def test_a_package_that_does_not_exist_is_told_with_the_command(monkeypatch, tmp_path):
     monkeypatch.setenv("INFERENCE_STUDIOS_CACHE", str(tmp_path))
     monkeypatch.setenv("npm_config_offline", "true")
-    with pytest.raises(BuildError, match="could not fetch no-such-package@0.0.0"):
+    with pytest.raises(BuildError, match="no-such-package@0.0.0: could not be fetched through npm"):
         vendored(Record(), (dataclasses.replace(FILE, package="no-such-package@0.0.0"),))
 
 

@@ -1,5 +1,6 @@
 """Pyodide in Node: the runtime's folder, the application's zip, and a function that runs tests/wasm/pyodide.mjs."""
 
+import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,10 +17,11 @@ from builder import node  # noqa: E402
 from builder.effects import Record  # noqa: E402
 from builder.pack import app_zip, on_path  # noqa: E402
 from builder.pages import studios_in  # noqa: E402
+from builder.site import bring  # noqa: E402
 from builder.snapshot import runtime_folder  # noqa: E402
 from builder.vendor import vendored  # noqa: E402
 
-SLOWCOUNT = ROOT / "tests" / "browser" / "fixtures" / "slowcount"
+FIXTURES = ROOT / "tests" / "browser" / "fixtures"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +31,7 @@ class Wasm:
     runtime: Path
     app: Path
     studios: dict[str, Path]
+    later: Path  # JSON: name -> file, of all that the studios' answers may need
     run: Callable[..., str]
 
 
@@ -40,14 +43,17 @@ def wasm(tmp_path_factory: pytest.TempPathFactory) -> Wasm:
     for name, path in files.items():
         if name.endswith(".whl"):
             (runtime / name).write_bytes(path.read_bytes())
-    studios = studios_in(ROOT, (SLOWCOUNT,))
+    studios = studios_in(ROOT, (FIXTURES / "slowcount", FIXTURES / "lateread"))
     on_path(ROOT, studios)
     app = folder / "app.zip"
     app.write_bytes(app_zip(ROOT, studios))
+    later = folder / "later.json"
+    later.write_text(json.dumps({file: str(path) for name in studios for file, path in bring(Record(), name).items()}))
     script = Path(__file__).with_name("pyodide.mjs")
     return Wasm(
         runtime=runtime,
         app=app,
         studios=studios,
+        later=later,
         run=lambda mode, *arguments: node.run(script, mode, str(runtime), *map(str, arguments)),
     )

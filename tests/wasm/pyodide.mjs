@@ -1,11 +1,12 @@
 // Boots Pyodide in Node for a test and prints one JSON text.
-// node pyodide.mjs answers RUNTIME_DIR APP_ZIP QUESTIONS_JSON   -> [[replies as texts], ...]; QUESTIONS_JSON: file of "ask" messages
+// node pyodide.mjs answers RUNTIME_DIR APP_ZIP QUESTIONS_JSON [LATER_JSON] -> [[replies as texts], ...]
+//   QUESTIONS_JSON: file of "ask" and "take" messages; LATER_JSON: {name: file here} of what answers may need, brought before
 // node pyodide.mjs wheel   RUNTIME_DIR WHEEL PYTHON_FILE        -> what PYTHON_FILE leaves in `result`, in a bare Pyodide
 import fs from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 
-const [, , mode, runtime, packed, input] = process.argv;
+const [, , mode, runtime, packed, input, later] = process.argv;
 const folder = path.resolve(runtime) + path.sep;
 const { loadPyodide } = await import(pathToFileURL(folder + "pyodide.mjs"));
 const options = { indexURL: folder, packageBaseUrl: folder };
@@ -17,6 +18,11 @@ if (mode === "answers") {
     FS.writeFile(`${sitePackages}/app.pth`, `${sitePackages}/app.zip\n`);
   };
   const pyodide = await loadPyodide(options);
+  for (const [name, file] of Object.entries(later ? JSON.parse(fs.readFileSync(later, "utf8")) : {})) {
+    const place = pyodide.pyimport("pycore.cache").place(name).toString();
+    pyodide.FS.mkdirTree(path.posix.dirname(place));
+    pyodide.FS.writeFile(place, fs.readFileSync(file));
+  }
   const { respond } = pyodide.pyimport("studios.render");
   console.log(JSON.stringify(JSON.parse(fs.readFileSync(input, "utf8")).map((message) => [...respond(JSON.stringify(message))])));
 } else {

@@ -35,7 +35,7 @@ def test_every_example_gives_the_same_bytes(wasm, tmp_path):
 
     asked = questions(wasm.studios)
     (tmp_path / "questions.json").write_text(json.dumps(asked))
-    there = json.loads(wasm.run("answers", wasm.app, tmp_path / "questions.json"))
+    there = json.loads(wasm.run("answers", wasm.app, tmp_path / "questions.json", wasm.later))
     different = []
     for message, replies in zip(asked, there, strict=True):
         here = list(render.respond(json.dumps(message)))
