@@ -199,6 +199,7 @@ def content_tokens(english_words, tokens, corpus_english_words):
     return english_words * tokens / corpus_english_words
 
 
+@functools.lru_cache(maxsize=4096)
 def tokens_for(row: Row, english_words: float) -> Term:
     """Tokens of a text whose English has so many words."""
     return content_tokens(english_words=english_words, tokens=tokens(row),
