@@ -88,7 +88,8 @@ class Group:
 class Ledger:
     """Collects the terms of one page. Terms that say the same (name, value, code line, inputs) share one entry."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str = "t-") -> None:
+        self._prefix = prefix  # of every id: where a page has two ledgers
         self._ids: dict[tuple, str] = {}
         self._terms: dict[str, tuple[str, Term]] = {}  # id -> (group, term)
         self._seen: dict[int, tuple[str, Term]] = {}  # id() of a Term -> its id; the Term is kept so id() stays taken
@@ -130,7 +131,7 @@ class Ledger:
         return name
 
     def _free_id(self, text: str) -> str:
-        stem = "t-" + (_NOT_IN_ID.sub("-", text.lower()).strip("-")[:40] or "number")
+        stem = self._prefix + (_NOT_IN_ID.sub("-", text.lower()).strip("-")[:40] or "number")
         name, serial = stem, 1
         while name in self._terms:
             serial += 1

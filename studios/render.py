@@ -32,18 +32,21 @@ An element input[type=file][data-store=FIELD] keeps a reader's own file of any k
 and puts a reference into the field; `pycore.cache.upload(field, reference)` gives name and bytes, or an InputError.
 
 A Page is a dataclass whose fields are the context of `panel.html.j2`; its `answer` is what the Python drawer binds.
-The template also has `source_url(term.line)` ("" where there is no link) and the filters of `filters()`.
+The template also has `source_url(term.line)` ("" where there is no link), the filters of `filters()`, and
+`{% call kept("name", thing) %}...{% endcall %}`: what stands inside follows from `thing` alone, and is rendered anew only
+when that is another object than the last time (a table that stays while a text is typed).
+A link a[href^="?"][data-also] changes only the fields that it names.
 Beside it: `page.html.j2` (extends "shell/studio.html.j2", context `Shell`) and `examples.json`
 ([{"name", "label", "query"}, ...]; the first is the default question, query "").
 Templates are named "<studio>/panel.html.j2" and "shell/studio.html.j2" (the folder site/templates).
 """
 
 import dataclasses
+import functools
 import hashlib
 import importlib
 import json
 from collections.abc import Callable, Generator, Iterator
-from functools import cache
 from pathlib import PurePosixPath
 from types import ModuleType
 from typing import Any
@@ -234,8 +237,19 @@ def themed(spec: dict) -> dict:
 def panel(name: str, page: Any, source: str) -> str:
     """The inside of #panel, the same bytes in every Python. `source` as in `source_link`."""
     context = {field.name: getattr(page, field.name) for field in dataclasses.fields(page)}
-    return templates().get_template(f"{name}/panel.html.j2").render(
-        context | {"source_url": lambda line: source_link(source, line)})
+    return templates().get_template(f"{name}/panel.html.j2").render(context | {
+        "source_url": lambda line: source_link(source, line), "kept": functools.partial(kept, (name, source))})
+
+
+def kept(page: tuple[str, str], part: str, thing: Any, caller: Callable[[], str]) -> str:
+    """A part of a panel as it was rendered the last time, if it was from the very same object."""
+    before = _parts.get((*page, part))
+    if before is None or before[0] is not thing:
+        before = _parts[*page, part] = thing, caller()
+    return before[1]
+
+
+_parts: dict[tuple[str, ...], tuple[Any, str]] = {}  # one of each: what is kept is what the page shows now
 
 
 def source_link(pattern: str, line: str) -> str:
@@ -278,7 +292,7 @@ def studio_file(name: str, file: str) -> str:
     return view.__loader__.get_data(str(PurePosixPath(view.__file__.replace("\\", "/")).parent / file)).decode()
 
 
-@cache
+@functools.cache
 def templates() -> jinja2.Environment:
     """The one Jinja2 environment: autoescape always, a misspelt name is an error."""
     environment = jinja2.Environment(

@@ -250,7 +250,7 @@ document.addEventListener("click", (event) => {
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || !ready) return;
   event.preventDefault();
   history.pushState(null, "", location.href);
-  controls.fill(form, link.getAttribute("href").slice(1));
+  (link.dataset.also === undefined ? controls.fill : controls.alter)(form, link.getAttribute("href").slice(1));
   ask(true);
 });
 controls.sources(form, () => ask(), keep, (field, message) => refuse([{ field, message, suggestions: [] }]));

@@ -19,6 +19,11 @@ export function set(form, name, value) {
 
 export function fill(form, query) {
   form.reset();
+  alter(form, query);
+}
+
+// Only the fields that are named: the rest of the question stays as it is.
+export function alter(form, query) {
   for (const [name, value] of new URLSearchParams(query)) set(form, name, value);
 }
 
