@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pycore import catalog
 from pycore.atlas import measures, prefill, table
-from pycore.atlas.languages import ENGLISH, by_code, families, language, languages, scripts
+from pycore.atlas.languages import by_code, families, language, languages, scripts
 from pycore.errors import NotKnown, UnknownName
 from pycore.roofline import account
 
@@ -52,7 +52,7 @@ def test_codes_and_aliases_mean_one_language_each():
     assert all(language(name) == one for one in languages() for name in (one.name, *one.codes, *one.aliases))
 
 
-@given(CELLS)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.language.code}-{row.tokenizer}")
 def test_measures_agree_with_each_other(row):
     """absolute = premium x (own English against GPT-4o's); tokens per byte x bytes = tokens; premium of English is 1."""
     english = table.english(row.tokenizer)
@@ -63,10 +63,11 @@ def test_measures_agree_with_each_other(row):
     assert measures.decode_time(row).value == measures.premium(row).value
     assert measures.premium(english).value == 1
     assert sizes.graphemes <= sizes.characters <= sizes.bytes
-    assert row.tokens <= sizes.bytes * (2 if row.language.code == ENGLISH else 1)  # byte-level: at most a token a byte
+    if table.tokenizer(row.tokenizer).exact and table.tokenizer(row.tokenizer).normalisation == "none":
+        assert row.tokens <= sizes.bytes  # at most a token a byte (NFKC makes two letters of an Armenian ligature)
 
 
-@given(CELLS)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.language.code}-{row.tokenizer}")
 def test_intervals_hold_their_value_and_spread_is_ordered(row):
     for term, ends in ((measures.premium(row), row.premium), (measures.absolute(row), row.absolute)):
         assert term.low <= term.value <= term.high
@@ -94,7 +95,7 @@ def test_a_window_of_128k_tokens_in_words_of_tamil():
     assert found.value == pytest.approx(131072 * 32909 / 103649) and found.substituted == "131,072 × 32,909 ÷ 103,649"
 
 
-@given(CELLS)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.language.code}-{row.tokenizer}")
 def test_shares_are_shares_and_counts_alone_have_none(row):
     if table.tokenizer(row.tokenizer).exact:
         assert 0 <= measures.fallback_share(row).value <= measures.split_share(row).value <= 100
