@@ -15,16 +15,21 @@ from pycore.nouns import Accelerator, ApiOffer, AttentionGroup, CloudPrice, Expe
 GIGA, TERA = 1e9, 1e12
 KINDS = {"F": "full", "S": "sliding", "C": "chunked", "L": "linear", "M": "latent"}
 
+
 def table(name: str, dataset: str = "catalog") -> list[dict[str, str]]:
     """Rows of `data/<dataset>/<name>.csv` as text by column. Raises OSError where the package has lost its data."""
+    return list(csv.DictReader(text(f"{name}.csv", dataset).splitlines()))
+
+
+def text(name: str, dataset: str) -> str:
+    """The file `data/<dataset>/<name>`. Raises OSError where the package has lost its data."""
     loader, folder = pycore.__spec__.loader, os.path.dirname(pycore.__file__)
     for root in (folder, os.path.dirname(folder)):
         try:
-            text = loader.get_data(os.path.join(root, "data", dataset, f"{name}.csv")).decode("utf-8")
+            return loader.get_data(os.path.join(root, "data", dataset, name)).decode("utf-8")
         except OSError:
             continue
-        return list(csv.DictReader(text.splitlines()))
-    raise OSError(f"the table {dataset}/{name}.csv is neither in nor beside the package")
+    raise OSError(f"{dataset}/{name} is neither in nor beside the package")
 
 
 def number(text: str, scale: float = 1.0) -> float | None:

@@ -24,6 +24,7 @@ class Origin:
     licence: str
     terms: str
     notice: str  # what must stand wherever the vocabulary goes
+    texts: str  # names of data/tokenizers/licences/*.licence, by spaces: the terms in full
     source: str  # how it is known that this is the maker's file
 
     @property
