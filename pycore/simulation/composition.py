@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import mul, sub
 
 from pycore.ledger import Term
 from pycore.simulation.figures import per_step, share_of, tally
 from pycore.simulation.latencies import SECOND
-from pycore.simulation.records import Result, Server
+from pycore.simulation.records import Result, Server, StepRecord, column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,21 +37,25 @@ class PoolUse:
 def composition(result: Result) -> Composition:
     """Counts the steps of all servers."""
     steps = [step for server in result.servers for step in server.steps]
-    mixed = sum(1 for step in steps if step.prefill_sequences and step.decode_sequences)
-    prefills = sum(1 for step in steps if step.prefill_sequences and not step.decode_sequences)
-    decodes = sum(1 for step in steps if step.decode_sequences and not step.prefill_sequences)
-    lengths = [step.end_ns - step.start_ns for step in steps]
+    lengths = lengths_ns(steps)
+    prompts, decodes = list(column(steps, "prefill_sequences")), list(column(steps, "decode_sequences"))
+    mixed = sum(map(bool, map(mul, prompts, decodes)))
     number, busy = tally(len(steps)).renamed("Steps"), sum(lengths) / SECOND
     whole = len(result.servers) * result.makespan_ns / SECOND
     return Composition(
         steps=number, mixed=tally(mixed).renamed("Steps with prompts and decodes"),
-        prefill_only=tally(prefills).renamed("Steps with prompts alone"),
-        decode_only=tally(decodes).renamed("Steps with decodes alone"),
-        prefill_tokens=mean_of("Prompt tokens a step", sum(step.prefill_tokens for step in steps), number, "tokens"),
-        decode_sequences=mean_of("Decodes a step", sum(step.decode_sequences for step in steps), number, "sequences"),
+        prefill_only=tally(len(steps) - prompts.count(0) - mixed).renamed("Steps with prompts alone"),
+        decode_only=tally(len(steps) - decodes.count(0) - mixed).renamed("Steps with decodes alone"),
+        prefill_tokens=mean_of("Prompt tokens a step", sum(column(steps, "prefill_tokens")), number, "tokens"),
+        decode_sequences=mean_of("Decodes a step", sum(decodes), number, "sequences"),
         seconds=mean_of("Length of a step", busy, number, "s"),
         longest=replace(tally(max(lengths, default=0) / SECOND), name="Longest step", unit="s"),
         busy=share_of(busy, whole).renamed("Time in steps"))
+
+
+def lengths_ns(steps: Sequence[StepRecord]) -> list[int]:
+    """How long each step took."""
+    return list(map(sub, column(steps, "end_ns"), column(steps, "start_ns")))
 
 
 def mean_of(name: str, total: float, steps: Term, unit: str) -> Term:
@@ -60,8 +65,9 @@ def mean_of(name: str, total: float, steps: Term, unit: str) -> Term:
 
 def pool_use(servers: Sequence[Server]) -> PoolUse:
     """Occupancy weighted with the length of each step; the peak is of the fullest server."""
-    used = sum(sum([step.blocks_used * (step.end_ns - step.start_ns) for step in server.steps]) for server in servers)
-    there = sum(server.blocks * sum([step.end_ns - step.start_ns for step in server.steps]) for server in servers)
+    lengths = [lengths_ns(server.steps) for server in servers]
+    used = sum(sum(map(mul, column(server.steps, "blocks_used"), of)) for server, of in zip(servers, lengths, strict=True))
+    there = sum(server.blocks * sum(of) for server, of in zip(servers, lengths, strict=True))
     fullest = max(servers, key=lambda server: peak_blocks(server) / max(1, server.blocks))
     return PoolUse(blocks=tally(sum(server.blocks for server in servers)).renamed("KV blocks"),
                    mean=share_of(used, there).renamed("KV pool in use, mean"),
@@ -70,4 +76,4 @@ def pool_use(servers: Sequence[Server]) -> PoolUse:
 
 def peak_blocks(server: Server) -> int:
     """Most blocks in use in any step."""
-    return max((step.blocks_used for step in server.steps), default=0)
+    return max(column(server.steps, "blocks_used"), default=0)

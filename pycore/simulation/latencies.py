@@ -1,9 +1,9 @@
 """The times that users see, taken from a run: series in seconds, in order of arrival (gaps between tokens: of time)."""
 
 from collections.abc import Callable
-from itertools import accumulate
+from itertools import accumulate, chain
 
-from pycore.simulation.records import RequestRecord, Result
+from pycore.simulation.records import RequestRecord, Result, column
 
 SECOND = 1_000_000_000
 LATENCIES: dict[str, tuple[str, Callable[[RequestRecord], float | None]]] = {
@@ -45,9 +45,8 @@ def token_gaps(result: Result) -> list[tuple[float, int]]:
             before = steps[last].end_ns
     pairs = [(at, gap, 1) for at, gap in own]
     for server, changes in zip(result.servers, shared, strict=True):
-        ends = [step.end_ns for step in server.steps]
-        for step, count in enumerate(accumulate(changes[:len(ends)])):
-            if count:
-                pairs.append((ends[step], ends[step] - ends[step - 1], count))
+        ends = list(column(server.steps, "end_ns"))
+        pairs += [(end, end - before, count) for before, end, count in
+                  zip(chain([0], ends), ends, accumulate(changes), strict=False) if count]
     pairs.sort()
     return ([(0.0, at_once)] if at_once else []) + [(gap / SECOND, count) for _, gap, count in pairs]

@@ -14,8 +14,9 @@ What must hold, and `selfcheck` verifies:
 - Little's law: `request_ns` of the run = the sum over requests of the time each spent in the system.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
 PREFILL, DECODE, SWAP_IN, SWAP_OUT = "prefill", "decode", "swap in", "swap out"
@@ -78,6 +79,11 @@ class StepRecord(NamedTuple):
     @property
     def length_ns(self) -> int:
         return self.end_ns - self.start_ns
+
+
+def column(steps: Iterable[StepRecord], name: str) -> Iterator[int]:
+    """One field of every step, without a loop in Python: runs have hundreds of thousands of steps."""
+    return map(attrgetter(name), steps)
 
 
 class Transfer(NamedTuple):

@@ -8,10 +8,11 @@ them, the spans and gaps of the requests), so a request lost between them, a tok
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain, islice, pairwise
+from operator import le
 
 from pycore.simulation.latencies import SECOND
-from pycore.simulation.records import DECODE, PREFILL, RequestRecord, Result, span_bounds
+from pycore.simulation.records import DECODE, PREFILL, RequestRecord, Result, column, span_bounds
 from pycore.units import significant
 
 
@@ -96,7 +97,7 @@ def tokens_emitted(result: Result) -> Check:
         if emitted != request.generated_tokens or request.generated_tokens > request.output_tokens:
             fault = f"{request.id}: {emitted} came out, {request.generated_tokens} counted, {request.output_tokens} asked"
             break
-    out = sum(step.emitted for server in result.servers for step in server.steps)
+    out = sum(sum(column(server.steps, "emitted")) for server in result.servers)
     generated = sum(request.generated_tokens for request in result.requests)
     return Check(name="Tokens out", law="emitted by steps = counted by requests", left=out, right=generated, fault=fault,
                  says=f"{out:,} tokens")
@@ -129,13 +130,15 @@ def steps_add_up(result: Result) -> Check:
     """At every step, the spans of requests add up to what the plan said it carried."""
     fault, spans_tokens, steps_tokens = "", 0, 0
     for number, server in enumerate(result.servers):
-        prefill, decode = per_step(result, number, PREFILL), per_step(result, number, DECODE)
-        for index, step in enumerate(server.steps):
-            if not fault and (prefill[index], decode[index]) != (step.prefill_tokens, step.decode_sequences):
-                fault = (f"{server.name}, step {index}: spans hold {prefill[index]} + {decode[index]}, "
-                         f"the plan {step.prefill_tokens} + {step.decode_sequences}")
-        spans_tokens += sum(prefill) + sum(decode)
-        steps_tokens += sum(step.prefill_tokens + step.decode_sequences for step in server.steps)
+        spans = per_step(result, number, PREFILL), per_step(result, number, DECODE)
+        plans = list(column(server.steps, "prefill_tokens")), list(column(server.steps, "decode_sequences"))
+        if spans != plans and not fault:
+            index = next(at for at, (held, said) in enumerate(zip(zip(*spans, strict=True), zip(*plans, strict=True),
+                                                                  strict=True)) if held != said)
+            fault = (f"{server.name}, step {index}: spans hold {spans[0][index]} + {spans[1][index]}, "
+                     f"the plan {plans[0][index]} + {plans[1][index]}")
+        spans_tokens += sum(map(sum, spans))
+        steps_tokens += sum(map(sum, plans))
     return Check(name="Steps", law="work of requests = work of plans, step by step", left=spans_tokens, right=steps_tokens,
                  fault=fault, says=f"{sum(len(server.steps) for server in result.servers):,} steps, {steps_tokens:,} tokens")
 
@@ -153,16 +156,16 @@ def per_step(result: Result, server: int, kind: str) -> list[int]:
 
 def blocks_kept(result: Result) -> Check:
     """Every block of every pool is used, cached or free, at every step."""
-    there = found = 0
+    there = found = peak = 0
     fault = ""
     for server in result.servers:
-        for index, step in enumerate(server.steps):
-            total = step.blocks_used + step.blocks_cached + step.blocks_free
-            if not fault and (total != server.blocks or min(step[8:11]) < 0):
-                fault = (f"{server.name}, step {index}: {step.blocks_used} used + {step.blocks_cached} cached + "
-                         f"{step.blocks_free} free of {server.blocks}")
-            there, found = there + server.blocks, found + total
-    peak = max((step.blocks_used for server in result.servers for step in server.steps), default=0)
+        kinds = [list(column(server.steps, name)) for name in ("blocks_used", "blocks_cached", "blocks_free")]
+        totals, least = list(map(sum, zip(*kinds, strict=True))), list(map(min, zip(*kinds, strict=True)))
+        if not fault and (totals.count(server.blocks) != len(totals) or min(least, default=0) < 0):
+            index = next(at for at, total in enumerate(totals) if total != server.blocks or least[at] < 0)
+            used, cached, free = (kind[index] for kind in kinds)
+            fault = f"{server.name}, step {index}: {used} used + {cached} cached + {free} free of {server.blocks}"
+        there, found, peak = there + server.blocks * len(totals), found + sum(totals), max([peak, *kinds[0]])
     return Check(name="Blocks", law="used + cached + free = the pool, at every step", left=found, right=there, fault=fault,
                  says=f"most in use: {peak:,} of {max((server.blocks for server in result.servers), default=0):,}")
 
@@ -170,26 +173,23 @@ def blocks_kept(result: Result) -> Check:
 def order_of_events(result: Result) -> Check:
     """Nothing happens before its cause: stamps of a request never go back, steps of a server never overlap."""
     fault, pairs, kept = "", 0, 0
-    for name, before, after in stamps(result):
-        pairs, kept = pairs + 1, kept + (before <= after)
-        if before > after and not fault:
+    for name, times in stamps(result):
+        pairs += len(times) - 1
+        in_order = sum(map(le, times, islice(times, 1, None)))
+        if in_order < len(times) - 1 and not fault:
+            before, after = next((a, b) for a, b in pairwise(times) if a > b)
             fault = f"{name}: {before} ns after {after} ns"
+        kept += in_order
     return Check(name="Order", law="stamps never go back, steps never overlap", left=kept, right=pairs, fault=fault,
                  says=f"{pairs:,} pairs in order")
 
 
-def stamps(result: Result) -> Iterator[tuple[str, int, int]]:
-    """(what, earlier, later) of all neighbouring stamps."""
+def stamps(result: Result) -> Iterator[tuple[str, list[int]]]:
+    """(what, its times): every one must be at or after the one before it."""
     for request in result.requests:
-        times = [time for time in (request.arrival_ns, request.queued_ns, request.first_scheduled_ns,
-                                   request.first_token_ns, request.finished_ns, request.dropped_ns) if time is not None]
-        for before, after in zip(times, times[1:], strict=False):
-            yield request.id, before, after
+        yield request.id, [time for time in (request.arrival_ns, request.queued_ns, request.first_scheduled_ns,
+                                             request.first_token_ns, request.finished_ns, request.dropped_ns)
+                           if time is not None]
     for server in result.servers:
-        at = 0
-        for step in server.steps:
-            yield server.name, at, step.start_ns
-            yield server.name, step.start_ns, step.end_ns
-            at = step.end_ns
-
-
+        starts, ends = column(server.steps, "start_ns"), column(server.steps, "end_ns")
+        yield server.name, [0, *chain.from_iterable(zip(starts, ends, strict=True))]

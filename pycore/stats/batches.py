@@ -47,12 +47,15 @@ def batch_means(values: Sequence[float]) -> BatchMeans:
     n = len(values)
     if n < SMALLEST:
         raise ValueError(f"{n} samples are fewer than {SMALLEST}")
-    means = cut(values)
-    mean = math.fsum(values) / n
+    error, skewness, correlation = error_of(cut(values))
+    return BatchMeans(math.fsum(values) / n, error, skewness, correlation, n)
+
+
+def error_of(means: Sequence[float]) -> tuple[float, float, float]:
+    """Standard error of the mean of 16 batch means, their skewness and the correlation of neighbours."""
     variance, skewness, correlation = moments(means)
     left = min(max(correlation + 1.0 / BATCHES, 0.0), 0.9)  # an estimate of r from k batches is low by 1/k
-    error = math.sqrt(variance / BATCHES * (1.0 + left) / (1.0 - left))
-    return BatchMeans(mean, error, skewness, correlation, n)
+    return math.sqrt(variance / BATCHES * (1.0 + left) / (1.0 - left)), skewness, correlation
 
 
 def worth(values: Sequence[float], batches: BatchMeans) -> float:

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
-from pycore.stats.batches import SMALLEST, batch_means, cut
+from pycore.stats.batches import SMALLEST, batch_means, cut, error_of
 from pycore.stats.bounds import bounded, effective_samples
 from pycore.stats.describe import HEAD, MEAN_METHOD, PERCENTS, Description
 from pycore.stats.estimates import Estimate, TooFew
@@ -107,7 +107,7 @@ def percentile_estimate(everything: Ordered, settled: Sequence[Pair], kept: Orde
         return Estimate(value=value, n=total, level=level, refused=middle.text, left_out=out)
     lower = kept.at_most(middle) / kept.n
     inside, outside = 1.0 - lower, -lower
-    error = batch_means([count * (inside if sample <= middle else outside) for sample, count in settled]).error
+    error = error_of(cut([count * (inside if sample <= middle else outside) for sample, count in settled]))[0]
     effective = effective_samples(lower, error / (kept.n / len(settled)), kept.n)
     return bounded(Estimate(value=value, n=total, level=level, left_out=out, settled=middle, effective_n=effective),
                    percent, kept.n, kept.sample)
