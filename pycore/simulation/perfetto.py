@@ -43,16 +43,17 @@ def trace_events(result: Result) -> Iterator[dict]:
     """Every event of a run: names first, then servers, requests and transfers."""
     yield named("process_name", REQUESTS, f"requests ({result.policy})")
     for number, server in enumerate(result.servers):
-        yield from server_events(server, FIRST_SERVER + number)
+        yield from server_events(server, FIRST_SERVER + number, result.policy)
     yield from request_events(result)
     if result.transfers:
-        yield named("process_name", LINK, "KV on the link")
+        yield named("process_name", LINK, f"KV on the link ({result.policy})")
         yield from transfer_events(result.transfers)
 
 
-def server_events(server: Server, process: int) -> Iterator[dict]:
-    """A server's steps, and its counters: as each step begins, and once at the end."""
-    yield named("process_name", process, f"{server.name} ({server.role})")
+def server_events(server: Server, process: int, policy: str) -> Iterator[dict]:
+    """A server's steps, and its counters: as each step begins, and once at the end. Its name carries the policy: several
+    policies may stand in one trace."""
+    yield named("process_name", process, f"{server.name} ({policy})")
     yield named("thread_name", process, "steps", STEPS_LANE)
     for number, step in enumerate(server.steps):
         yield slice_event(step_name(step), process, STEPS_LANE, step.start_ns, step.end_ns, "step", {

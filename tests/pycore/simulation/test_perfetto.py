@@ -99,7 +99,7 @@ def test_servers_and_the_link_are_processes_of_their_own():
     one = engine(Chunked(), block_bytes=1_000_000)
     events = loaded(run(Setup(engines=(one, one), prefill=1, link=Link(bytes_per_s=1e9)), OpenLoop(requests(20, 50.0, 3))))
     names = {event["args"]["name"] for event in events if event["name"] == "process_name"}
-    assert names == {"requests (disaggregated)", "prefill 1 (prefill)", "decode 1 (decode)", "KV on the link"}
+    assert names == {f"{name} (disaggregated)" for name in ("requests", "prefill 1", "decode 1", "KV on the link")}
     assert {event["name"] for event in events if event["ph"] == "X" and event["cat"] in ("link", "wait")} >= {"sending", "queued"}
 
 
