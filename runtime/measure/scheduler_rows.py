@@ -11,11 +11,11 @@ from pycore.systems.sched_sim import Query, Run, answer
 
 LATENCIES = ("ttft", "tpot", "itl", "e2e")
 FIGURES = ("mean", "p50", "p90", "p99")
-COLUMNS = ("workload", "scheduler", "model", "hardware", "step_times", "kv_blocks", "requests", "completed", "dropped",
-           "makespan_s", *(f"{name}_ms_{figure}" for name in LATENCIES for figure in FIGURES), "longest_silence_ms",
+COLUMNS = ("workload", "scheduler", "model", "hardware", "engines", "step_times", "kv_blocks", "requests", "completed",
+           "dropped", "makespan_s", *(f"{name}_ms_{figure}" for name in LATENCIES for figure in FIGURES), "longest_silence_ms",
            "output_tokens_per_s", "goodput_share", "goodput_requests_per_s", "ttft_target_ms", "tpot_target_ms",
            "prefix_hit_ratio", "preemptions", "steps", "basis", "command")
-POLICIES = ("chunked", "fcfs", "decode-first", "sjf", "cache-aware", "slo-aware")
+POLICIES = ("chunked", "fcfs", "decode-first", "sjf", "cache-aware", "slo-aware", "priority", "disaggregated")
 MILLI = 1_000.0
 
 # What vLLM takes at most in one step, and what the kernels of the RTX 4090 were measured up to.
@@ -23,7 +23,7 @@ SMALL = Query(hardware="rtx 4090", model="llama-3.1-8b", max_batched_tokens=2048
 LARGE = Query(hardware="h100 sxm", model="llama-3.1-8b", max_batched_tokens=8192, chunk_budget=2048, seed=1)
 SCENES = (
     replace(SMALL, workload="long-prompt-stall"),
-    replace(SMALL, workload="chat rate=3"),
+    replace(SMALL, workload="chat rate=3 urgent=0.2"),
     replace(SMALL, workload="replay trace=azure-code"),
     replace(LARGE, workload="replay trace=mooncake-synthetic speed=0.5"),
 )
@@ -52,7 +52,8 @@ def row_of(run: Run) -> dict[str, object]:
                for figure, text in zip(FIGURES, latency(metrics.latencies[name]), strict=True)}
     longest = max((later - earlier for earlier, later in silences(run)), default=0)
     return figures | {
-        "scheduler": run.policy, "requests": metrics.sent.value, "completed": metrics.completed.value,
+        "scheduler": run.policy, "engines": len(run.result.servers),
+        "requests": metrics.sent.value, "completed": metrics.completed.value,
         "dropped": metrics.dropped.value, "makespan_s": digits(metrics.makespan.value),
         "longest_silence_ms": digits(longest / 1e6), "output_tokens_per_s": digits(metrics.output_tokens_per_s.value),
         "goodput_share": digits(metrics.goodput.share.value),
