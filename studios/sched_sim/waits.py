@@ -99,7 +99,8 @@ def cause(one: Any, most: float, name: str, run: Any, answer: Any, ledger: Ledge
         reason=one.reason + (f"{link}{plain(one.behind, 40)}" if one.behind else ""), phase=one.phase,
         time=ledger.number(one.seconds, seconds), width=percent(one.seconds.value, most),
         when=f"{count}, {seconds(one.gaps[0].start_ns / 1e9)} to {seconds(one.gaps[-1].end_ns / 1e9)}",
-        rule=one.remedy.rule, href=asked(answer.query, one.remedy), really=really(one, name, run, answer.runs))
+        rule=f"{one.remedy.rule[:1].upper()}{one.remedy.rule[1:]}", href=asked(answer.query, one.remedy),
+        really=really(one, name, run, answer.runs))
 
 
 def asked(query: Any, remedy: Any) -> str:
