@@ -12,7 +12,8 @@ from pycore.systems.sched_sim import Query, Run, answer
 LATENCIES = ("ttft", "tpot", "itl", "e2e")
 FIGURES = ("mean", "p50", "p90", "p99")
 COLUMNS = ("workload", "scheduler", "model", "hardware", "engines", "step_times", "kv_blocks", "requests", "completed",
-           "dropped", "makespan_s", *(f"{name}_ms_{figure}" for name in LATENCIES for figure in FIGURES), "longest_silence_ms",
+           "dropped", "makespan_s", *(f"{name}_ms_{figure}" for name in LATENCIES for figure in FIGURES),
+           "longest_silence_ms",
            "output_tokens_per_s", "goodput_share", "goodput_requests_per_s", "ttft_target_ms", "tpot_target_ms",
            "prefix_hit_ratio", "preemptions", "steps", "basis", "command")
 POLICIES = ("chunked", "fcfs", "decode-first", "sjf", "cache-aware", "slo-aware", "priority", "disaggregated")
