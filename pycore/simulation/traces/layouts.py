@@ -76,6 +76,12 @@ def plain(name: str) -> str:
     return re.sub(r"[\s_-]+", "", name).lower()
 
 
+def optional() -> frozenset[str]:
+    """Columns, as they are compared, that some layout reads where they are there and does without where they are not."""
+    return frozenset(plain(name) for layout in LAYOUTS for name in (
+        layout.request_id, layout.hashes, layout.token_ids, *(column for column, _, _ in layout.extras)) if name)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
     """Where a layout's columns lie in a table: indices into its rows, None where absent."""

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from pycore.simulation.traces.faults import TraceError
-from pycore.simulation.traces.layouts import plain
+from pycore.simulation.traces.layouts import optional, plain
 from pycore.simulation.traces.source import Line
 
 DELIMITERS = (",", ";", "\t")
@@ -125,7 +125,7 @@ def looks_numeric(text: str) -> bool:
 
 def json_lines(whole: dict[str, Any], first: Line, lines: Iterator[Line], file: str) -> Table:
     """One object a line. The first names the columns."""
-    keys = tuple(whole)
+    keys, known = tuple(whole), whole.keys()
 
     def rows() -> Iterator[Row]:
         yield first.number, [whole[key] for key in keys]
@@ -133,6 +133,8 @@ def json_lines(whole: dict[str, Any], first: Line, lines: Iterator[Line], file: 
             item = parsed(line, file)
             if not isinstance(item, dict):
                 raise TraceError(file, line.text, "accepted: one JSON object a line", line=line.number)
+            if not item.keys() <= known:
+                unread(item, keys, file, f"line {line.number:,}")
             yield line.number, [item.get(key) for key in keys]
 
     return Table(names=keys, rows=rows(), header=False)
@@ -140,15 +142,26 @@ def json_lines(whole: dict[str, Any], first: Line, lines: Iterator[Line], file: 
 
 def json_items(items: list[Any], file: str) -> Table:
     """A list of objects, counted from 1. The first names the columns."""
-    keys = tuple(items[0])
+    keys, known = tuple(items[0]), items[0].keys()
 
     def rows() -> Iterator[Row]:
         for number, item in enumerate(items, 1):
             if not isinstance(item, dict):
                 raise TraceError(file, repr(item)[:80], f"item {number} of the list; accepted: an object a request")
+            if not item.keys() <= known:
+                unread(item, keys, file, f"item {number:,} of the list")
             yield number, [item.get(key) for key in keys]
 
     return Table(names=keys, rows=rows(), header=False, unit="item")
+
+
+def unread(item: dict[str, Any], keys: Sequence[str], file: str, where: str) -> None:
+    """Raise TraceError where a later row brings a column that would count, had the first one named it."""
+    have, counts = {plain(key) for key in keys}, optional()
+    late = next((key for key in item if plain(key) in counts and plain(key) not in have), None)
+    if late is not None:
+        raise TraceError(file, late, f"{where} has it and the first one lacks it; accepted: the first row names every "
+                                     "column (null where it has nothing)")
 
 
 def not_a_number(name: str) -> None:

@@ -152,6 +152,10 @@ FAULTS = {
     "long row": (HEAD + "2023-11-16 18:17:04,3,1,9\n", ("line 3", "4 cells", "the header has 3")),
     "open quote": (HEAD + '2023-11-16 18:17:04,"3,1\n', ("line 3",)),
     "carriage return": (HEAD + "2023-11-16\r18:17:04,3,1\n", ("line 3", "no CSV")),
+    "late column": ('{"arrival_s":0,"prompt_tokens":1,"output_tokens":1}\n{"arrival_s":0,"prompt_tokens":1,"output_tokens":1,"x":1}\n'
+                    '{"arrival_s":1,"prompt_tokens":1,"output_tokens":1,"Priority":3}\n', ("'Priority'", "line 3", "first row")),
+    "late column in a list": ('[{"timestamp":0,"input_length":1,"output_length":1},{"timestamp":0,"input_length":1,"output_length":1,"hash_ids":[1]}]',
+                              ("'hash_ids'", "item 2", "first row")),
     "half a character": ('{"id":"\\ud800","arrival_s":0,"prompt_tokens":1,"output_tokens":1}\n', ("line 1", "column id", "surrogate")),
     "header's own words": ("arrival_s,Prompt Tokens,prompt_tokens,output_tokens\n0,1,1,1\n", ("line 1", "'prompt_tokens'", "twice")),
     "name twice": ("id,arrival_s,prompt_tokens,output_tokens\nx,0,1,1\nx,1,1,1\n", ("line 3", "column 1 (id)", "no other row")),
