@@ -1,0 +1,73 @@
+"""Scales as they are stored: 32-, 16-bit floats and bfloat16, to numbers and to bytes."""
+
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pycore.errors import InputError
+from pycore.pack.values import chosen
+
+if TYPE_CHECKING:
+    from numpy import ndarray
+
+TYPES = ("float32", "float16", "bfloat16")
+BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+LARGEST = {"float32": 3.4028234663852886e38, "float16": 65504.0, "bfloat16": 3.3895313892515355e38}
+
+
+def stored(scales: "ndarray", kind: str) -> tuple["ndarray", bytes]:
+    """Scales rounded to what `kind` holds (ties to even), as float32, and their bytes. Raises InputError on overflow."""
+    import numpy as np
+
+    chosen("scale_type", kind, TYPES)
+    scales = np.ascontiguousarray(scales, dtype=np.float32)
+    largest = float(np.abs(scales).max()) if scales.size else 0.0
+    if kind == "float32":
+        return scales, scales.astype("<f4").tobytes()
+    if kind == "float16":
+        with np.errstate(over="ignore"):
+            halves = scales.astype("<f2")
+        refuse_overflow(np.isinf(halves).any(), largest, kind)
+        return halves.astype(np.float32), halves.tobytes()
+    bits = scales.view(np.uint32)
+    upper = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("<u2")
+    refuse_overflow((upper & 0x7FFF == 0x7F80).any(), largest, kind)
+    return from_bytes(upper.tobytes(), kind).reshape(scales.shape), upper.tobytes()
+
+
+def refuse_overflow(overflows: bool, largest: float, kind: str) -> None:
+    """Raise InputError when a scale does not fit its type."""
+    if overflows:
+        raise InputError("values", f"a scale of {largest:.6g}", f"a {kind} scale holds at most {LARGEST[kind]:.6g}; "
+                                                                 "give smaller values or store float32 scales")
+
+
+def from_bytes(data: bytes, kind: str) -> "ndarray":
+    """The scales in `data` as float32."""
+    import numpy as np
+
+    if kind == "bfloat16":
+        return (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32)
+    return np.frombuffer(data, "<f4" if kind == "float32" else "<f2").astype(np.float32)
+
+
+def decoder(kind: str) -> Callable[[int], float]:
+    """What the bits of one stored scale, as an integer, stand for."""
+    if kind == "float16":
+        return half
+    shift = 16 if kind == "bfloat16" else 0
+    return lambda bits: struct.unpack("<f", struct.pack("<I", bits << shift))[0]
+
+
+def half(bits: int) -> float:
+    """A 16-bit float from its bits."""
+    return struct.unpack("<e", struct.pack("<H", bits))[0]
+
+
+def reciprocal(scales: "ndarray") -> "ndarray":
+    """1 / scale, and 0 where a scale is 0 (an all-zero group: every code is the zero code)."""
+    import numpy as np
+
+    with np.errstate(divide="ignore", over="ignore"):
+        inverse = np.float32(1) / scales
+    return np.where(np.isfinite(inverse), inverse, np.float32(0))
