@@ -7,6 +7,7 @@ changes nothing and lets words be remembered.
 """
 
 import re
+from collections.abc import Sequence
 from itertools import chain
 
 from pycore.tokens.cache import Cache
@@ -37,20 +38,21 @@ class SentencePiece:
 
     def cuts(self) -> str:
         """The pattern of what is looked up or merged by itself: literals, longest first, else words with their space."""
-        runs = sorted({text[0] for text in self.literals if len(set(text)) == 1 and text[0] in " \n\t"})
-        longest = {mark: max(len(text) for text in self.literals if set(text) == {mark}) for mark in runs}
-        shortest = {mark: min(len(text) for text in self.literals if set(text) == {mark}) for mark in runs}
-        repeated = [f"{re.escape(mark)}{{{shortest[mark]},{longest[mark]}}}" for mark in runs]
-        others = sorted((text for text in self.literals if set(text) - {*runs} or len({*text}) > 1), key=len, reverse=True)
-        firsts = "".join(sorted({text[0] for text in others}))
-        alone = "".join(mark for mark in runs if shortest[mark] == 1)
-        plain = f"[^ {alone}{re.escape(firsts)}]"
-        literal = "|".join(map(re.escape, others)) or "(?!)"
-        inside = [f"{plain}+", f"(?!{literal})[{re.escape(firsts)}]" if firsts else "(?!)"]
+        runs: dict[str, list[int]] = {}  # lengths of the literals that repeat one blank
+        others = []
+        for text in self.literals:
+            if text.strip(" \n\t"):
+                others.append(text)
+            elif len(set(text)) == 1:
+                runs.setdefault(text[0], []).append(len(text))
+        repeated = [f"{re.escape(mark)}{{{min(lengths)},{max(lengths)}}}" for mark, lengths in runs.items()]
+        literal, firsts = either(others), re.escape("".join(sorted({text[0] for text in others})))
+        alone = "".join(mark for mark, lengths in runs.items() if min(lengths) == 1)
+        inside = [f"[^ {alone}{firsts}]+"] + [f"(?!{literal})[{firsts}]"] * bool(others)
         for piece in self.spaced:
             before, _, after = piece.partition(" ")
             inside.append(f"(?<={re.escape(before[-1])}) (?={re.escape(after)})")
-        return "|".join([*repeated, literal, f" ?(?:{'|'.join(inside)})+", " "])
+        return "|".join([*repeated, f" ?(?:{'|'.join(inside)})+", " ", literal])
 
     def cut(self, text: str) -> list[str]:
         """The pieces that are literals or are merged each by itself."""
@@ -93,3 +95,14 @@ class SentencePiece:
 def encoded(branch: Branch) -> Branch:
     """A tree of text as one of bytes."""
     return Branch(piece=branch.piece.encode(), order=branch.order, parts=tuple(map(encoded, branch.parts)))
+
+
+def either(texts: Sequence[str]) -> str:
+    """A pattern of one of several texts, the longest that fits, shared beginnings written once: thousands are tried fast."""
+    if not texts:
+        return "(?!)"
+    following: dict[str, list[str]] = {}
+    for text in texts:
+        following.setdefault(text[:1], []).append(text[1:])
+    branches = [re.escape(first) + (either(rest) if any(rest) else "") for first, rest in following.items() if first]
+    return f"(?:{'|'.join(branches)})" + "?" * ("" in following)
