@@ -37,7 +37,7 @@ def built() -> dict[str, bytes]:
             spaces=True,
             snapshot=False,
             wheel=False,
-            extra=(ROOT / "tests" / "browser" / "fixtures" / "slowcount",),
+            extra=tuple(ROOT / "tests" / "browser" / "fixtures" / name for name in ("slowcount", "lateread")),
         ),
         effects,
     )
@@ -45,7 +45,7 @@ def built() -> dict[str, bytes]:
 
 
 def test_every_studio_has_its_page_file_and_space(built):
-    studios = [path.parent.name for path in (ROOT / "studios").glob("*/view.py")] + ["slowcount"]
+    studios = [path.parent.name for path in (ROOT / "studios").glob("*/view.py")] + ["slowcount", "lateread"]
     for name in studios:
         assert {
             f"{name}/index.html",
@@ -251,3 +251,39 @@ def test_space_card_is_whole(slowcount):
     assert (
         text.startswith("---\ntitle: slowcount\n") and len(re.search(r"short_description: (.*)", text).group(1)) <= 60
     )
+
+
+def test_files_that_come_later_go_only_where_they_are_needed(built):
+    """With the studio that has such files, beside those that have none or others."""
+    config = {
+        path: json.loads(re.search(r'id="bridge">(.*?)</script>', data.decode()).group(1))
+        for path, data in built.items()
+        if re.fullmatch(r"(spaces/)?\w+/index\.html|offline/\w+\.html", path)
+    }
+    names = ["books/first.bin", "books/second.bin"]
+    for path, one in config.items():
+        own = names if "lateread" in path else []
+        assert [name for name in one["later"] if name in names] == own == [name for name in one["files"] if name in names], path
+        if path.startswith("offline/"):
+            assert [name for name in names if f'data-file="{name}"' in built[path].decode()] == own
+    books = [path for path in built if re.search(r"/(first|second)\.\w{10}\.bin$", path)]
+    assert sorted({path.rsplit("/", 1)[0] for path in books}) == ["assets", "spaces/lateread/assets"] and len(books) == 4
+    said = "books/first.bin and books/second.bin: made by this very test"
+    assert [path for path, data in built.items() if path.endswith("NOTICES.txt") and said in data.decode()] == [
+        "assets/NOTICES.txt", "spaces/lateread/assets/NOTICES.txt"]
+
+
+def test_a_file_that_cannot_be_brought_stops_the_build_in_words(slowcount, monkeypatch):
+    from builder.pack import on_path
+    from builder.site import bring
+
+    from pycore.errors import SourceError
+    from studios import render
+
+    def refused(name, say):
+        raise SourceError("thing@1.0.0", "could not be fetched")
+
+    on_path(ROOT, {"lateread": ROOT / "tests" / "browser" / "fixtures" / "lateread"})
+    monkeypatch.setattr(render.studio("lateread"), "supply", refused)
+    with pytest.raises(BuildError, match="thing@1.0.0: could not be fetched"):
+        bring(Record(), "lateread")
