@@ -75,6 +75,12 @@ class Scheduler:
         """Free seats."""
         return self.limits.max_sequences - len(self.running) - len(self.arriving)
 
+    @property
+    def unread_tokens(self) -> int:
+        """Tokens of prompts (and of what preempted ones must read again) that have still to run through the model; what
+        of them is cached is not known before they are admitted. O(prompts under way)."""
+        return self.queue.tokens + sum([sequence.known - sequence.computed_tokens for sequence in self.prefilling.values()])
+
     def add(self, request: Request, now_ns: int | None = None) -> Sequence:
         """Let a request wait, or refuse it: the sequence's `status` says which, its `reason` why.
 

@@ -14,9 +14,10 @@ class WaitingQueue:
     Places and sequences are two lists of one order, so that a snapshot of thousands is a plain copy.
     """
 
-    __slots__ = ("_places", "_sequences", "_keys", "_snapshot")
+    __slots__ = ("tokens", "_places", "_sequences", "_keys", "_snapshot")
 
     def __init__(self) -> None:
+        self.tokens = 0  # known tokens of all who wait
         self._places: list[tuple[tuple, int]] = []  # key, serial number
         self._sequences: list[Sequence] = []
         self._keys: dict[int, tuple] = {}
@@ -46,9 +47,11 @@ class WaitingQueue:
         at = bisect_left(self._places, (key, sequence.serial))
         self._places.insert(at, (key, sequence.serial))
         self._sequences.insert(at, sequence)
+        self.tokens += sequence.known
         self._snapshot = None
 
     def leave(self, sequence: "Sequence") -> None:
         at = bisect_left(self._places, (self._keys.pop(sequence.serial), sequence.serial))
         del self._places[at], self._sequences[at]
+        self.tokens -= sequence.known
         self._snapshot = None

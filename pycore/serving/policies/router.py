@@ -4,7 +4,6 @@ A fleet is what a driver drives: `schedulers`, each with its own steps, and `add
 `transfers`, `arrived`. A router never moves anything, so its `transfers` are none (disaggregated.py has some).
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
@@ -17,7 +16,6 @@ from pycore.serving.scheduler import Scheduler
 from pycore.serving.sequence import Sequence
 
 Choice = Literal["round robin", "least loaded", "prefix affinity"]
-REMEMBERED_PREFIXES = 65_536
 
 
 class Router:
@@ -25,20 +23,21 @@ class Router:
 
     round robin      in turn
     least loaded     fewest unfinished requests; the first of equals
-    prefix affinity  where most of its prompt is cached, of equals the least loaded; where none is, where its first block
-                     was sent last; else, or when that replica has more than `most_ahead` requests more than the least
-                     loaded, the least loaded
+    prefix affinity  fewest blocks to read and to hold: those of prompts that wait or are being read there, those of its
+                     own prompt that are not cached there, and those in use; of equals the fewest unfinished requests, then
+                     the first. A cached prefix draws a request in by what it saves, and a crowd keeps it away by what it
+                     costs (the cost of NVIDIA Dynamo's KV router, docs.nvidia.com/dynamo, "Routing Concepts", both
+                     weights 1)
     """
 
-    def __init__(self, schedulers: Iterable[Scheduler], choice: Choice = "round robin", *, most_ahead: int = 32):
-        self.schedulers, self.choice, self.most_ahead = tuple(schedulers), choice, most_ahead
+    def __init__(self, schedulers: Iterable[Scheduler], choice: Choice = "round robin"):
+        self.schedulers, self.choice = tuple(schedulers), choice
         if not self.schedulers:
             raise InputError("replicas", 0, "at least one")
         if choice not in ("round robin", "least loaded", "prefix affinity"):
             raise InputError("router", choice, "round robin, least loaded or prefix affinity")
         self._next = 0
         self._places: dict[str, int] = {}  # where each request was sent; read lazily, so finished ones may stay
-        self._homes: OrderedDict[Key, int] = OrderedDict()  # where each first block was sent last
 
     @property
     def idle(self) -> bool:
@@ -82,30 +81,22 @@ class Router:
         return holder if holder is not None and sequence_id in holder.sequences else None
 
     def _choose(self, request: Request) -> int:
-        loads = [len(scheduler.sequences) for scheduler in self.schedulers]
-        least = loads.index(min(loads))
-        if self.choice == "least loaded":
-            return least
         if self.choice == "round robin":
             self._next += 1
-            return (self._next - 1) % len(loads)
-        index = self._affine(request, loads, least)
-        return index if loads[index] - loads[least] <= self.most_ahead else least
+            return (self._next - 1) % len(self.schedulers)
+        costs = [(0, len(scheduler.sequences)) for scheduler in self.schedulers]
+        if self.choice == "prefix affinity":
+            keys = _keys(request, self.schedulers[0].pool.block_size)
+            costs = [(_blocks(scheduler, request, keys), load) for scheduler, (_, load)
+                     in zip(self.schedulers, costs, strict=True)]
+        return costs.index(min(costs))
 
-    def _affine(self, request: Request, loads: list[int], least: int) -> int:
-        keys = _keys(request, self.schedulers[0].pool.block_size)
-        if not keys:
-            return least
-        cached = [len(scheduler.pool.match(keys)) for scheduler in self.schedulers]
-        best = self._homes.get(keys[0], least)
-        if any(cached):
-            most = max(cached)
-            best = min((index for index, count in enumerate(cached) if count == most), key=loads.__getitem__)
-        self._homes[keys[0]] = best
-        self._homes.move_to_end(keys[0])
-        if len(self._homes) > REMEMBERED_PREFIXES:
-            self._homes.popitem(last=False)
-        return best
+
+def _blocks(scheduler: Scheduler, request: Request, keys: tuple[Key, ...]) -> int:
+    """Blocks that a replica would have to read and to hold with this request."""
+    pool = scheduler.pool
+    cached = len(pool.match(keys)) * pool.block_size if keys else 0
+    return pool.blocks_for(scheduler.unread_tokens + request.prompt_tokens - cached) + pool.used
 
 
 def _keys(request: Request, block_size: int) -> tuple[Key, ...]:

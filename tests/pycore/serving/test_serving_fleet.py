@@ -207,13 +207,14 @@ def test_least_loaded_counts_what_is_unfinished():
     assert fleet.place("next") == 1
 
 
-def test_prefix_affinity_keeps_a_prefix_in_one_place_before_and_after_it_is_cached():
-    asked = [request(f"{i}", 16, 2, seed=i % 2) for i in range(6)]
-    places, fleet = placed("prefix affinity", asked)
-    assert places == [0, 1, 0, 1, 0, 1]
-    drive_fleet_alone(fleet)
-    fleet.add(request("later", 16, 2, seed=1))
-    assert fleet.place("later") == 1
+def test_prefix_affinity_keeps_a_prefix_in_one_place():
+    places, fleet = placed("prefix affinity", [request(f"{i}", 16, 2, seed=i) for i in range(3)])
+    assert places == [0, 1, 2]
+    for again in range(5):
+        drive_fleet_alone(fleet)
+        for seed in (2, 0, 1):
+            fleet.add(request(f"{seed} {again}", 16, 2, seed=seed))
+            assert fleet.place(f"{seed} {again}") == seed
     assert placed("prefix affinity", [request(i) for i in range(3)])[0] == [0, 1, 2]  # nothing to be near to
 
 
@@ -237,8 +238,28 @@ def drive_fleet_alone(fleet):
 
 
 def test_prefix_affinity_gives_way_to_a_crowd():
-    places, _ = placed("prefix affinity", [request(i, 16, 2, seed=1) for i in range(50)], replicas=2)
-    assert 1 in places and abs(places.count(0) - places.count(1)) <= 34
+    """A first prompt that everybody shares must not send everybody to one replica while the others stand idle."""
+    fleet = Router([scheduler(), scheduler()], "prefix affinity")
+    fleet.add(request("first", 16, 2, seed=1))
+    drive_fleet_alone(fleet)
+    for number in range(40):
+        fleet.add(request(number, 16, 2, seed=1))
+    places = [fleet.place(str(number)) for number in range(40)]
+    assert places[0] == 0 and abs(places.count(0) - places.count(1)) <= 8
+
+
+def test_prefix_affinity_counts_blocks():
+    """One replica holds 3 blocks of the prompt; it keeps winning until it has 3 blocks more to read or to hold."""
+    fleet = Router([scheduler(blocks=200), scheduler(blocks=200)], "prefix affinity")
+    fleet.schedulers[1].add(request("first", 13, 1, seed=1))
+    drive_fleet_alone(fleet)
+    size = fleet.schedulers[0].pool.block_size
+    assert size == 4 and len(fleet.schedulers[1].pool.cache.nodes) == 3
+    fleet.schedulers[1].add(request("load", 11, 1, seed=9))
+    fleet.add(request("near", 13, 1, seed=1))
+    assert fleet.place("near") == 1  # there 11 + 13 - 12 tokens, 3 blocks; here 13, 4 blocks
+    fleet.add(request("far", 13, 1, seed=1))
+    assert fleet.place("far") == 0  # there 25 tokens, 7 blocks; here still 4
 
 
 @settings(max_examples=40)
