@@ -16,6 +16,8 @@ TEXT += [("ink", "sunk"), ("ink", "wash"), ("soft", "wash"), ("accent", "wash"),
 TEXT += [(f"on-c{index}", f"c{index}") for index in range(1, 8)]
 TEXT += [("on-heat", f"h{index}") for index in range(2, 7)]
 TEXT += [("ink", f"d{index}") for index in range(1, 7)]
+TEXT += [("on-pale" if index < 6 else "on-deep", f"p{index}") for index in range(1, 8)]
+TEXT += [("ink", f"k{index}") for index in range(1, 5)]
 MARKS = [(mark, ground) for ground in GROUNDS for mark in ("edge", *(f"c{index}" for index in range(1, 8)))]
 
 
