@@ -78,14 +78,21 @@ class Page:
 
 
 def steps(query: token_atlas.Query) -> Iterator[Any]:
-    """Progress and needs, a Page without the text where files are missing, then the whole Page. Raises StudioError."""
+    """Progress and needs, and Pages: without the text first where it needs files or is a sample. Raises StudioError.
+
+    The default question's first Page is what the worker compares with the painted one, before any file has come.
+    """
     reasons: dict[str, str] = {}
     first = True
     for item in token_atlas.steps(query):
         if isinstance(item, Needs):
             yield from one_by_one(item, reasons)
         elif isinstance(item, token_atlas.Answer):
-            yield page(item, reasons, waiting=first and not item.live and bool(missing(files_of(query))))
+            early = first and not item.live and bool(missing(files_of(query)))
+            if first and (early or not query.text):
+                yield page(replace(item, text=query.text, sample=None, live=(), missing=()), reasons, waiting=True)
+            if not early:
+                yield page(item, reasons, waiting=False)
             first = False
         else:
             yield item
