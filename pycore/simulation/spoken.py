@@ -39,7 +39,7 @@ def arriving(workload: Workload, trace: str = "") -> str:
 def prompts(workload: Workload) -> str:
     """Prompt lengths and the ones set by hand."""
     said = lengths(workload.prompt, " tokens")
-    long = ", ".join(f"the {ordinal(place)} of {size:,}" for size, place in workload.long)
+    long = ", ".join(f"the {ordinal(place)} of {size:,}" for size, place in workload.long_sent)
     return f"{said} ({long})" if long else said
 
 

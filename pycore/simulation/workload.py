@@ -59,12 +59,13 @@ class Workload:
 
     @property
     def text(self) -> str:
-        """The canonical line: the process with all its keys, then what differs from the defaults."""
+        """The canonical line: the process with all its keys, what differs from the defaults, and the seed: a question
+        has a seed of its own for lines that name none, and it may be another one where the line is read again."""
         own = PROCESSES[self.arrivals]
-        always = own + (() if self.arrivals == "replay" else ("prompt", "output", "requests"))
+        always = (*own, "seed") + (() if self.arrivals == "replay" else ("prompt", "output", "requests"))
         words = [self.arrivals]
         for key, entry in KEYS.items():
-            value = getattr(self, key)
+            value = self.long_sent if key == "long" else getattr(self, key)
             default = default_of(self.arrivals, key)
             if key in always or (value != default and self.uses(key)):
                 words.append(f"{key}={entry.write(value)}")
@@ -77,6 +78,11 @@ class Workload:
         if key == "think" and self.turns > 1:
             return True
         return key not in foreign and not (self.arrivals == "replay" and key in MADE)
+
+    @property
+    def long_sent(self) -> tuple[tuple[int, int], ...]:
+        """Of `long`, what is among the requests: who takes the first so many leaves the others out."""
+        return tuple(pair for pair in self.long if pair[1] <= self.requests)
 
     @property
     def ttft_ns(self) -> int | None:

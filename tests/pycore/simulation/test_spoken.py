@@ -1,6 +1,7 @@
 """A workload in words: every figure that sets it is said, whatever it is made of."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -32,6 +33,11 @@ def figures(workload) -> list[str]:
     found += [str(workload.users)] if workload.arrivals == "closed" else []
     found += [f"{workload.rate:g}"] if workload.arrivals in ("poisson", "gamma", "onoff") else []
     return found + ([str(workload.turns)] if workload.turns > 1 else [])
+
+
+def test_a_long_prompt_behind_the_last_request_is_not_said():
+    stall = parse("long-prompt-stall")
+    assert "9th" in spoken(replace(stall, requests=9), 9) and "9th" not in spoken(replace(stall, requests=8), 8)
 
 
 def test_a_log_of_ones_own_is_called_what_it_is():

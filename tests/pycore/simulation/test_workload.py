@@ -6,6 +6,7 @@ import re
 import statistics
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -43,6 +44,24 @@ def test_text_and_back(line):
     workload = parse(line)
     assert parse(workload.text) == workload
     assert parse(workload.text).text == workload.text
+
+
+@pytest.mark.parametrize("line", [line for line in LINES if "seed=" not in line])
+def test_the_text_names_its_seed(line):
+    """Who reads it with another seed at hand must get the same requests, 0 included."""
+    for seed in (0, 3):
+        workload = parse(line, seed=seed)
+        assert parse(workload.text, seed=seed + 1) == workload
+
+
+def test_of_fewer_requests_the_text_is_still_one():
+    """A limit takes the first so many; long prompts that stand behind them are no part of it."""
+    whole = parse("poisson requests=30 long=16384@9,100@2")
+    for count, long in ((8, "long=100@2"), (9, "long=100@2,16384@9"), (1, "")):
+        first = replace(whole, requests=count)
+        again = parse(first.text)
+        assert first.text.partition("long=")[2].split(" ")[0] == long.removeprefix("long=")
+        assert generate(again).requests == generate(first).requests == generate(whole).requests[:count]
 
 
 def test_a_seed_from_elsewhere_counts_where_the_line_names_none():
