@@ -22,7 +22,7 @@ from pycore.simulation.costs.overhead import Overhead
 from pycore.simulation.costs.profile import packaged
 from pycore.simulation.costs.roofline import RooflineCost
 from pycore.simulation.costs.tables import TableCost, largest_captured, tables_for
-from pycore.simulation.costs.work import StepCost
+from pycore.simulation.costs.work import StepCost, StepWork
 from pycore.simulation.server import Engine
 from pycore.units import GIB
 from pycore.vram.capacity import capacity
@@ -110,8 +110,17 @@ def engine(found: Scene, policy: str, *, limits: Limits, prefix_caching: bool, p
         raise InputError("preemption", "swap", "no source gives this card's host link; accepted here: recompute")
     devices = found.deployment.parallel.devices
     return Engine(
-        policy=POLICIES[policy](), limits=limits, cost=found.cost, blocks=int(found.blocks.value), block_size=block_size,
+        policy=made(policy, found.cost, limits), limits=limits, cost=found.cost, blocks=int(found.blocks.value), block_size=block_size,
         prefix_caching=prefix_caching, preemption=preemption, block_bytes=found.block_bytes, devices=devices,
         host_blocks=SWAP_GIB * GIB // found.block_bytes if preemption == "swap" else 0,
         swap_bytes_per_s=found.host_bytes_per_s)
 
+
+
+def made(policy: str, cost: StepCost, limits: Limits) -> Policy:
+    """A policy by name. Deadline slack needs to know what a prompt token takes: here its share of a step full of them."""
+    found = POLICIES[policy]()
+    if isinstance(found, SloAware):
+        whole = StepWork(0, 0, 0, ((limits.step_tokens, 0),), 1)
+        return replace(found, prefill_ns_per_token=cost.step_ns(whole) // limits.step_tokens)
+    return found

@@ -1,7 +1,7 @@
 """sched-sim: the scheduler that serves, under a simulated clock. The question, the answer, and how the core composes it."""
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from pycore.simulation.selfcheck import Check, selfcheck
 from pycore.simulation.spoken import spoken
 from pycore.simulation.traces.reader import read_trace
 from pycore.simulation.traces.trace import Trace
-from pycore.simulation.workload import parse
+from pycore.simulation.workload import Workload, parse
 from pycore.systems import infersize
 
 SCHEDULERS = ("fcfs", "decode-first", "sjf", "chunked", "cache-aware", "slo-aware", "priority", "disaggregated")
@@ -95,6 +95,8 @@ class Query:
     prefix_cache: bool = knob(True, "Prefix cache", group=SCHEDULING, help="Blocks of equal prefixes are shared.")
     preemption: str = knob("recompute", "Preemption", choices=("recompute", "swap"), group=SCHEDULING,
                            help="What happens to a sequence that loses its blocks.")
+    steps_in_flight: int = knob(1, "Steps in flight", low=1, high=2, group=SCHEDULING,
+                                help="2: the next step is planned while one runs (vLLM's --async-scheduling).")
     prefill_share: str = knob("1:1", "Prefill : decode", group=SCHEDULING,
                               help="Replicas of the prefill and of the decode pool when disaggregated, as P:D.")
     link_gb_s: float = knob(0.0, "KV link", unit="GB/s", low=0.0, high=10000.0, group=SCHEDULING, zero="the card's own link",
@@ -202,14 +204,25 @@ def machine(query: Query) -> Deployment:
 def requests(query: Query, factor: float = 1.0) -> Generated:
     """The workload's requests, or those of the trace, at `factor` times their rate. Raises InputError."""
     if query.trace.strip():
-        trace = own_trace(query)
-        return generate(parse(f"replay trace=trace speed={factor:g}"), block_size=query.block_size, traces={"trace": trace})
+        return drawn(query, parse(f"replay trace=trace speed={factor:g}"), {"trace": own_trace(query)})
     workload = parse(PRESET_NAMES.get(query.workload, query.workload), seed=query.seed)
     if factor != 1.0:
         workload = workload.at_rate((workload.speed if workload.arrivals == "replay" else workload.rate) * factor)
     if query.limit:
         workload = replace(workload, requests=min(query.limit, workload.requests or query.limit))
-    return generate(workload, block_size=query.block_size)
+    return drawn(query, workload)
+
+
+def drawn(query: Query, workload: Workload, traces: Mapping[str, Trace] | None = None) -> Generated:
+    """The requests of a workload. Where it names no time to first token, the question's target is their deadline."""
+    asked = replace(workload, ttft=query.slo_ttft_ms / 1000 or None) if workload.ttft is None else workload
+    return replace(generate(asked, block_size=query.block_size, traces=traces), workload=workload)
+
+
+def targets(query: Query, workload: Workload) -> Slo:
+    """What goodput counts: the objectives of the workload's line, else those of the question."""
+    ttft = query.slo_ttft_ms / 1000 or None if workload.ttft is None else workload.ttft
+    return Slo(ttft_s=ttft, tpot_s=query.slo_tpot_ms / 1000 or None if workload.tpot is None else workload.tpot)
 
 
 def own_name(query: Query) -> str:
@@ -226,7 +239,8 @@ def own_trace(query: Query) -> Trace:
 def limits(query: Query, deployment: Deployment) -> Limits:
     """What one step may hold."""
     return Limits(max_sequences=query.max_sequences, max_batched_tokens=tokens_a_step(deployment),
-                  max_model_length=deployment.model.max_context, chunk_budget=query.chunk_budget)
+                  max_model_length=deployment.model.max_context, chunk_budget=query.chunk_budget,
+                  steps_in_flight=query.steps_in_flight)
 
 
 def steps(query: Query) -> Iterator[Progress | Answer]:
@@ -253,11 +267,44 @@ def steps(query: Query) -> Iterator[Progress | Answer]:
                                fraction=(index + share) / len(names))
     words = spoken(generated.workload, len(generated.requests), own_name(query))
     whole = Answer(query=query, scene=found, workload_text=generated.workload.text, workload_words=words, runs=tuple(runs),
-                   notes=(*generated.notes, *beyond(found, runs)))
+                   notes=said(query, found, generated, runs))
     if query.sweep != "none" or query.draws:
         yield whole
         whole = yield from more(query, whole, generated)
     yield whole
+
+
+def said(query: Query, found: Scene, generated: Generated, runs: Sequence[Run]) -> tuple[str, ...]:
+    """What a reader of the runs must know, in sentences: what the trace's reader did, answers that were cut, policies
+    that had more hardware than others, step times beyond what they were measured on."""
+    return (*generated.notes, *cut_short(runs, found), *hardware(query, runs), *beyond(found, runs))
+
+
+def cut_short(runs: Sequence[Run], found: Scene) -> tuple[str, ...]:
+    """Answers that end at the model's length."""
+    short = [one.output_tokens - one.generated_tokens for one in runs[0].result.requests
+             if one.finished and one.generated_tokens < one.output_tokens]
+    if not short:
+        return ()
+    return (f"{len(short):,} {'answer ends' if len(short) == 1 else 'answers end'} at the model's "
+            f"{found.deployment.model.max_context:,} tokens, {sum(short):,} tokens before what was asked for",)
+
+
+def hardware(query: Query, runs: Sequence[Run]) -> tuple[str, ...]:
+    """Policies that ran on more devices than others, and how to give all the same."""
+    apart = next((run for run in runs if run.policy == "disaggregated"), None)
+    if apart is None:
+        return ()
+    servers, devices = len(apart.result.servers), sum(server.devices for server in apart.result.servers)
+    notes = []
+    others = {sum(server.devices for server in run.result.servers) for run in runs if run is not apart}
+    if others - {devices}:
+        notes.append(f"{LABELS['disaggregated']} ran on {devices} devices, the other policies on {min(others)}: "
+                     f"replicas {servers} gives them the same hardware")
+    if query.replicas not in (1, servers):
+        notes.append(f"{LABELS['disaggregated']} takes its number of engines from prefill : decode "
+                     f"({query.prefill_share}), not from replicas")
+    return tuple(notes)
 
 
 def beyond(found: Scene, runs: Sequence[Run]) -> tuple[str, ...]:
@@ -326,8 +373,7 @@ def one_run(query: Query, found: Scene, generated: Generated, name: str) -> Iter
     for item in simulate(setup(query, found, name), generated.traffic()):
         if not isinstance(item, Result):
             yield (last := item)
-    slo = Slo(ttft_s=query.slo_ttft_ms / 1000 or None, tpot_s=query.slo_tpot_ms / 1000 or None)
-    metrics = measure(item, slo, tdp_w=found.deployment.accelerator.tdp_w)
+    metrics = measure(item, targets(query, generated.workload), tdp_w=found.deployment.accelerator.tdp_w)
     if last is not None:
         yield last  # a long run takes seconds to be measured: who waits may ask for something else in between
     yield Run(policy=name, label=LABELS[name], result=item, metrics=metrics, checks=selfcheck(item))

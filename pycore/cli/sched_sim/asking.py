@@ -17,7 +17,7 @@ from pycore.errors import InputError, InvalidQuery, StudioError
 from pycore.knobs import to_url
 from pycore.simulation.costs.overhead import Overhead
 from pycore.simulation.costs.tables import KernelTables, TableCost, largest_captured
-from pycore.simulation.generate import Generated, generate
+from pycore.simulation.generate import Generated
 from pycore.simulation.scene import Scene, scene
 from pycore.simulation.spoken import spoken
 from pycore.simulation.traces.reader import read_trace
@@ -105,7 +105,7 @@ def requests(asked: Asked) -> Generated:
     if asked.trace is None:
         return sched_sim.requests(asked.query)
     workload = replace(parse("replay trace=trace"), speed=asked.speed)
-    return generate(workload, block_size=asked.query.block_size, traces={"trace": asked.trace})
+    return sched_sim.drawn(asked.query, workload, {"trace": asked.trace})
 
 
 def steps(asked: Asked) -> Iterator[Progress | Answer]:
@@ -128,7 +128,7 @@ def steps(asked: Asked) -> Iterator[Progress | Answer]:
                                fraction=(index + min(1.0, item.left / total)) / len(names))
     words = spoken(generated.workload, len(generated.requests), asked.trace.name if asked.trace else "")
     whole = Answer(query=query, scene=found, workload_text=named(asked, generated), workload_words=words, runs=tuple(runs),
-                   notes=(*generated.notes, *sched_sim.beyond(found, runs)))
+                   notes=sched_sim.said(query, found, generated, runs))
     yield (yield from sched_sim.more(query, whole, generated)) if query.draws else whole
 
 
