@@ -42,9 +42,10 @@ def command(text: str | None, file: str | None, explain: str | None, **options: 
     as_json, named = flag(options, "as_json"), options.pop("tokenizers")
     query = asking.read(options)
     with source.opened(text, file) as opened:
+        whole = source.whole(opened, TEXT_LIMIT)
         found = own.several(named)
         tokenizers = [made for _, made in found if isinstance(made, Tokenizer)]
-        whole, size, rows = counted(opened, tokenizers, query)
+        size, rows = counted(opened, whole, tokenizers, query)
     missing = [(name, str(error)) for name, error in found if isinstance(error, SourceError)]
     if explain is not None:
         asking.explain(tuple(term for one in rows for term in terms_in(one)), explain)
@@ -54,16 +55,16 @@ def command(text: str | None, file: str | None, explain: str | None, **options: 
         show(whole, size, rows, missing, tokenizers)
 
 
-def counted(opened: Source, tokenizers: list[Tokenizer], query: Query) -> tuple[str | None, tuple[int, int], list[Figures]]:
-    """(the text where it is short enough to hold, (characters, bytes), figures by tokenizer). Raises SourceError."""
-    text = source.whole(opened, TEXT_LIMIT)
+def counted(opened: Source, text: str | None, tokenizers: list[Tokenizer],
+            query: Query) -> tuple[tuple[int, int], list[Figures]]:
+    """((characters, bytes), figures by tokenizer) of a text, or where it is None of the source. Raises SourceError."""
     if text is not None:
         characters, counts = len(text), [one.count(text, specials=query.specials) for one in tokenizers]
     else:
         characters, counts = streamed(opened, tokenizers, query.specials)
     size = (characters, opened.size)
-    return text, size, [figures(one, count, *size, price_term(one.name, query.price))
-                        for one, count in zip(tokenizers, counts, strict=True)]
+    return size, [figures(one, count, *size, price_term(one.name, query.price))
+                  for one, count in zip(tokenizers, counts, strict=True)]
 
 
 def streamed(opened: Source, tokenizers: list[Tokenizer], specials: bool) -> tuple[int, list[int]]:

@@ -43,9 +43,9 @@ def command(ids: tuple[str, ...], name: str, as_json: bool) -> None:
     elif sys.stdout.isatty():
         output.line(text)
     else:
-        stream = click.get_binary_stream("stdout")
-        stream.write(data)
-        stream.flush()
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
 
 
 def read(text: str) -> list[int]:

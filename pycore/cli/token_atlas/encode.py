@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from array import array
 from collections.abc import Iterable
 from typing import Any
@@ -83,7 +84,7 @@ def written(piece: bytes) -> str:
 
 def write_json(tokenizer: Tokenizer, ids: array) -> None:
     """One object, written as it is made: of a long text the ids are held, nothing else."""
-    stream = click.get_text_stream("stdout")
+    stream = sys.stdout
     pieces = {number: tokenizer.piece(number) for number in set(ids)}
     stream.write(f'{{\n  "tokenizer": {json.dumps(tokenizer.name)},\n  "count": {len(ids)}')
     lists: tuple[tuple[str, Iterable], ...] = (
