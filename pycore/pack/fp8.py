@@ -15,7 +15,7 @@ from pycore.pack import minifloat
 from pycore.pack import scales as scale_types
 from pycore.pack.minifloat import E4M3FN, E5M2, Minifloat
 from pycore.pack.packed import Packed, Section, own, whole
-from pycore.pack.values import as_rows, checked_size, chosen
+from pycore.pack.values import as_rows, checked_size, chosen, magnitude
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -38,8 +38,7 @@ def quantise(values: object, *, kind: str = "e4m3", granularity: str = "channel"
     rows, shape = as_rows(values, finite=granularity != "none")
     scales, scale_bytes = np.ones((1, 1), np.float32), b""
     if granularity != "none":
-        axis = None if granularity == "tensor" else 1
-        largest = np.maximum(rows.max(axis=axis), -rows.min(axis=axis)).reshape(-1, 1)
+        largest = magnitude(rows.reshape(1, -1) if granularity == "tensor" else rows)
         scales, scale_bytes = scale_types.stored(largest / np.float32(small.largest), "float32")
         rows = rows * scale_types.reciprocal(scales)
     codes = pack(rows, kind, overflow)

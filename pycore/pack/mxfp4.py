@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pycore.pack import fp4, minifloat, nibbles
 from pycore.pack.packed import Packed, Section, own, whole
-from pycore.pack.values import as_rows, checked_size, chosen, padded, stride_of
+from pycore.pack.values import as_rows, checked_size, chosen, magnitude, padded, stride_of
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -29,8 +29,7 @@ def quantise(values: object, *, layout: str = "split") -> Packed:
     chosen("layout", layout, fp4.LAYOUTS)
     rows, shape = as_rows(values)
     blocks = padded(rows, BLOCK).reshape(-1, BLOCK)
-    largest = np.maximum(blocks.max(axis=1), -blocks.min(axis=1))
-    shared = np.clip(minifloat.exponents(largest) - 2 + 127, 0, 254).astype(np.uint8)
+    shared = np.clip(minifloat.exponents(magnitude(blocks)) - 2 + 127, 0, 254).astype(np.uint8).reshape(-1)
     # Dividing by a power of two is exact unless the quotient is subnormal, far below half of the smallest step.
     codes = fp4.encode(blocks / minifloat.power_of_two(shared).reshape(-1, 1), layout)
     return made(codes, shared, shape, layout, pack(codes, shared, layout).tobytes())

@@ -3,9 +3,10 @@
     split   codes    | w1 w0 | w3 w2 | ...    8 bytes a block, low nibble first
             scales   | s0 | s1 | ...          one E4M3FN byte a block
             tensor   | t t t t |              float32
-    gguf    block of 64: | s0 s1 s2 s3 | w8 w0 | ... | w15 w7 | w24 w16 | ...     36 bytes: block_nvfp4 of ggml; no tensor scale
+    gguf    block of 64: | s0 s1 s2 s3 | w8 w0 | ... | w15 w7 | w24 w16 | ...     36 bytes: block_nvfp4 of ggml
 
-    weight = value(code) x value(s) x t,   t = largest magnitude of the tensor / (6 x 448),   s = E4M3(block's largest / 6 / t)
+    weight = value(code) x value(s) x t,   t = largest magnitude of the tensor / (6 x 448),
+                                           s = E4M3(block's largest / 6 / t)
 
 The tensor scale puts the largest block's scale at the top of E4M3's range. GGUF keeps none (a model's file has it as a
 tensor of its own) and rounds the block's scale half up; a block whose scale rounds to 0 is lost, as there.
@@ -18,7 +19,7 @@ from pycore.pack import fp4, minifloat, nibbles
 from pycore.pack import scales as scale_types
 from pycore.pack.minifloat import E4M3FN
 from pycore.pack.packed import Packed, Part, Section, Span, own, whole
-from pycore.pack.values import as_rows, checked_size, chosen, padded, stride_of
+from pycore.pack.values import as_rows, checked_size, chosen, magnitude, padded, stride_of
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -33,7 +34,7 @@ def quantise(values: object, *, layout: str = "split") -> Packed:
     chosen("layout", layout, fp4.LAYOUTS)
     rows, shape = as_rows(values)
     blocks = padded(rows, BLOCK if layout == "split" else SUPER).reshape(-1, BLOCK)
-    largest = np.maximum(blocks.max(axis=1), -blocks.min(axis=1)).reshape(-1, 1)
+    largest = magnitude(blocks)
     tensor = np.float32(1)
     if layout == "split":
         tensor = np.float32(largest.max() / np.float32(6 * 448))

@@ -39,7 +39,8 @@ def refuse_overflow(overflows: bool, largest: float, kind: str) -> None:
     """Raise InputError when a scale does not fit its type."""
     if overflows:
         raise InputError("values", f"a scale of {largest:.6g}", f"a {kind} scale holds at most {LARGEST[kind]:.6g}; "
-                                                                 "give smaller values or store float32 scales")
+                                                                 "give smaller values, or float32 scales where the format "
+                                                                 "has that option")
 
 
 def from_bytes(data: bytes, kind: str) -> "ndarray":

@@ -55,6 +55,13 @@ def refuse_non_finite(array: "ndarray") -> None:
                                           "3.4028e38")
 
 
+def magnitude(groups: "ndarray") -> "ndarray":
+    """The largest magnitude in each row, (n, 1); never minus zero."""
+    import numpy as np
+
+    return np.maximum(np.abs(groups.min(axis=1, keepdims=True)), np.abs(groups.max(axis=1, keepdims=True)))
+
+
 def padded(rows: "ndarray", multiple: int, *, fill: str = "edge") -> "ndarray":
     """Rows lengthened to a multiple of `multiple`: by their last value ("edge", which widens no group's range) or "zero"."""
     import numpy as np
