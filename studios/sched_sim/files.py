@@ -3,12 +3,14 @@
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from html import escape
 from typing import Any
 
 from pycore.simulation.perfetto import trace_events
 from studios.sched_sim.gantt import Gantt, Row
+from studios.sched_sim.scene import drawn, idle
 
 REQUEST = ("policy", "id", "arrival_ns", "queued_ns", "first_scheduled_ns", "first_token_ns", "finished_ns", "prompt_tokens",
            "output_tokens", "generated_tokens", "cached_tokens", "recomputed_tokens", "preemptions", "ttft_ns", "tpot_ns",
@@ -16,6 +18,7 @@ REQUEST = ("policy", "id", "arrival_ns", "queued_ns", "first_scheduled_ns", "fir
 STEP = ("start_ns", "end_ns", "prefill_tokens", "prefill_sequences", "decode_sequences", "emitted", "running", "waiting",
         "blocks_used", "blocks_cached", "blocks_free", "preempted", "evicted")
 LEDGER = ("name", "value", "unit", "low", "high", "basis", "formula", "substituted", "source", "line", "note")
+MOST = 300_000  # pieces of work and of waiting that a trace for Perfetto holds
 APART = 1000  # process numbers between two policies of one trace
 INK = {"prefill": "#0072b2", "decode": "#c27b00", "swap": "#c06a98", "wait": "#6d7680", "held": "#6d7680", "lost": "#a8261b",
        "flight": "#2f8fc4", "used": "#009e73", "cached": "#9ccfe8"}
@@ -34,12 +37,18 @@ def downloads(page: Any) -> dict[str, tuple[str, str]]:
     }
 
 
-def perfetto(runs: Iterable[Any]) -> str:
-    """Every policy as processes of its own in one trace, so that they stand below each other on one time axis."""
-    events = []
-    for number, run in enumerate(runs):
-        events += [event | {"pid": event["pid"] + APART * number} for event in trace_events(run.result)]
-    return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}, separators=(",", ":"), ensure_ascii=False)
+def perfetto(runs: Sequence[Any]) -> str:
+    """Every policy as processes of its own in one trace, so that they stand below each other on one time axis. Of more than
+    `MOST` pieces of requests only those of the drawn requests: a browser's memory would not hold the others."""
+    results, events, said = [run.result for run in runs], [], {}
+    if sum(len(one.spans) + len(one.gaps) for result in results for one in result.requests) > MOST:
+        names = set(drawn(results[0].requests, idle(results)))
+        said = {"otherData": {"requests": f"{len(names)} of {len(results[0].requests):,}, those drawn on the page; "
+                                          "sched-sim export perfetto writes all of them"}}
+        results = [replace(one, requests=tuple(each for each in one.requests if each.id in names)) for one in results]
+    for number, result in enumerate(results):
+        events += [event | {"pid": event["pid"] + APART * number} for event in trace_events(result)]
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"} | said, separators=(",", ":"), ensure_ascii=False)
 
 
 def request_rows(runs: Iterable[Any]) -> Iterator[tuple]:

@@ -413,6 +413,17 @@ def test_downloads_hold_the_same_figures(pages):
     ElementTree.fromstring(found_files["gantt.svg"][1])
 
 
+def test_a_trace_too_large_for_a_browser_holds_the_drawn_requests_and_says_so(pages, monkeypatch):
+    runs = pages["chat"].answer.runs
+    whole = json.loads(files.perfetto(runs))
+    monkeypatch.setattr(files, "MOST", 100)
+    fewer = json.loads(files.perfetto(runs))
+    lanes = json.loads(pages["chat"].gantt.scene)["runs"][0]["lanes"]
+    assert "otherData" not in whole and fewer["otherData"]["requests"].startswith(f"{len(lanes)} of 200,")
+    kinds = [[sum(event["ph"] == kind for event in one["traceEvents"]) for kind in ("C", "X")] for one in (whole, fewer)]
+    assert kinds[0][0] == kinds[1][0] and kinds[0][1] > kinds[1][1], "counters are of all requests, slices of those drawn"
+
+
 def test_a_spreadsheet_runs_no_cell():
     assert files.table(("a",), [("=1+1",), ("-2",), (-2,)]).splitlines() == ["a", "'=1+1", "'-2", "-2"]
 
