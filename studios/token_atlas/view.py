@@ -30,8 +30,8 @@ from studios.token_atlas.typed import Typed, typed
 TITLE = "token-atlas"
 SENTENCE = "What a text costs in 52 languages under six tokenizers"
 Query = token_atlas.Query
-FRONT = ("text", "language", "tokenizer", "measure", "mix")
-COMMAND = "token-atlas compare"
+FRONT = ("text", "tokenizers", "language", "tokenizer", "measure", "sort")
+COMMAND = "token-atlas ask"
 MODULE = "pycore.systems.token_atlas"
 PACKAGES = ()
 DATA = ("token-atlas-benchmark", "tokenizers", "catalog")
