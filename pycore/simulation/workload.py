@@ -93,13 +93,14 @@ class Workload:
         return None if self.tpot is None else round(self.tpot * SECOND)
 
     def at_rate(self, rate: float) -> "Workload":
-        """The same at another rate (a replay: at another speed), for sweeps. Raises InputError where it has neither."""
+        """The same at another rate (a replay: at another speed), for sweeps. Raises InputError where it has neither, or
+        not such a one."""
         if self.arrivals == "replay":
-            return parse_key(self, "speed", shown(rate))
+            return checked(parse_key(self, "speed", shown(rate)))
         if "rate" not in PROCESSES[self.arrivals]:
             raise InputError("workload", self.arrivals, "a sweep of rates needs a process with a rate: "
                              + ", ".join(name for name, keys in PROCESSES.items() if "rate" in keys) + " or replay")
-        return parse_key(self, "rate", shown(rate))
+        return checked(parse_key(self, "rate", shown(rate)))
 
 
 NO_OBJECTIVE = ("ttft", "tpot")  # 'none' takes a preset's objective away

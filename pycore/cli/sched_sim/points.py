@@ -10,25 +10,23 @@ from pycore.cli.sched_sim.asking import Asked
 from pycore.cli.sched_sim.document import figures
 from pycore.errors import InputError, StudioError
 from pycore.simulation.knee import Point, point
-from pycore.simulation.latencies import SECOND
 from pycore.simulation.words import KEYS
 from pycore.simulation.workload import Workload, parse
-from pycore.systems.sched_sim import PRESET_NAMES
+from pycore.systems.sched_sim import CHUNKS, PRESET_NAMES, RATE_FACTORS, offered
 from pycore.units import count
 
-FACTORS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
-"""Rates of a sweep, as multiples of the workload's own."""
-CHUNKS = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 MOST_POINTS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """One point: `at` is what is swept (requests/s, or tokens), `rate_per_s` what arrives."""
+    """One point: `at` is what is swept (requests/s, or tokens), `rate_per_s` what arrives. `fault`: why there is no such
+    question."""
 
     at: float
     rate_per_s: float
     asked: Asked
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +44,8 @@ class Found:
 
 def compute(place: Place) -> Found:
     """Run one point. Faults of the question come back as text: they belong to this point, not to the sweep."""
+    if place.fault:
+        return Found(at=place.at, figures={}, checked=False, fault=place.fault)
     try:
         with asking.own_names():
             *_, answer = asking.steps(asking.alone(place.asked))
@@ -57,12 +57,12 @@ def compute(place: Place) -> Found:
 
 
 def places(asked: Asked, over: str, values: str | None) -> tuple[Place, ...]:
-    """The points of a sweep. Raises InputError."""
+    """The points of a sweep: those of `values`, else the page's. Raises InputError."""
     if over == "chunk":
         if asked.query.scheduler not in ("chunked", "disaggregated"):
             raise InputError("scheduler", asked.query.scheduler, "accepted with --over chunk: chunked, disaggregated (other "
                              "policies have no chunk budget)")
-        chosen = sorted({int(size) for size in listed(values, whole=True)}) if values else list(CHUNKS)
+        chosen = CHUNKS if values is None else sorted({int(size) for size in listed(values, whole=True)})
         rate = own_rate(asked) or 0.0
         return tuple(Place(at=size, rate_per_s=rate, asked=replace(
             asked, query=replace(asked.query, chunk_budget=size))) for size in chosen)
@@ -70,37 +70,47 @@ def places(asked: Asked, over: str, values: str | None) -> tuple[Place, ...]:
     if own is None:
         workload(asked).at_rate(1.0)  # says which workloads have a rate
         raise InputError("workload", asked.query.workload, "a sweep of rates needs two requests that arrive apart")
-    rates = sorted(set(listed(values, whole=False))) if values else [float(f"{own * factor:.6g}") for factor in FACTORS]
-    return tuple(Place(at=rate, rate_per_s=rate, asked=at_rate(asked, rate, own)) for rate in rates)
+    if values is None:
+        return tuple(usual(asked, own * factor, factor) for factor in RATE_FACTORS)
+    return tuple(named(asked, rate, rate / own) for rate in sorted(set(listed(values, whole=False))))
+
+
+def usual(asked: Asked, rate: float, factor: float) -> Place:
+    """One of the points that nobody named; where the workload does not go so fast or slow, that is this point's fault."""
+    try:
+        return Place(at=rate, rate_per_s=rate, asked=at_rate(asked, rate, factor))
+    except InputError as error:
+        return Place(at=rate, rate_per_s=rate, asked=asked, fault=str(error))
+
+
+def named(asked: Asked, rate: float, factor: float) -> Place:
+    """A point of --at. Raises InputError."""
+    try:
+        return Place(at=rate, rate_per_s=rate, asked=at_rate(asked, rate, factor))
+    except InputError as error:
+        raise InputError("at", f"{rate:g}", error.accepted) from None
 
 
 def workload(asked: Asked) -> Workload:
     """The question's workload."""
-    return parse(PRESET_NAMES.get(asked.query.workload, asked.query.workload))
+    return parse(PRESET_NAMES.get(asked.query.workload, asked.query.workload), seed=asked.query.seed)
 
 
 def own_rate(asked: Asked) -> float | None:
-    """Requests a second as asked: of the process, or the mean of what is replayed; None where there is none."""
-    replayed = asked.trace is not None or workload(asked).arrivals == "replay"
-    if not replayed:
-        return workload(asked).rate if workload(asked).uses("rate") else None
-    arrivals = [request.arrival_ns for request in asking.requests(asked).requests]
-    lasted = (max(arrivals) - min(arrivals)) / SECOND if arrivals else 0.0
-    return len(arrivals) / lasted if lasted else None
+    """Requests a second as asked, None where there is none: the rule of the page."""
+    return offered(asking.requests(asked))
 
 
-def at_rate(asked: Asked, rate: float, own: float) -> Asked:
-    """The same question at another rate; a trace is replayed that much faster. Raises InputError."""
+def at_rate(asked: Asked, rate: float, factor: float) -> Asked:
+    """The same question at another rate, `factor` times its own; a trace is replayed that much faster.
+
+    The line names its seed: requests differ in when they come and in nothing else. Raises InputError.
+    """
     if asked.trace is not None:
-        return replace(asked, speed=asked.speed * rate / own)
+        return replace(asked, speed=asked.speed * factor)
     known = workload(asked)
-    changed = known.at_rate(known.speed * rate / own if known.arrivals == "replay" else rate)
-    return replace(asked, query=replace(asked.query, workload=unseeded(changed)))
-
-
-def unseeded(changed: Workload) -> str:
-    """Its line without the seed, which the question gives."""
-    return " ".join(word for word in changed.text.split() if not word.startswith("seed="))
+    changed = known.at_rate(known.speed * factor if known.arrivals == "replay" else rate)
+    return replace(asked, query=replace(asked.query, workload=changed.text))
 
 
 def listed(text: str, *, whole: bool) -> Sequence[float]:

@@ -27,7 +27,8 @@ Examples:
   sched-sim sweep --over rate --trace azure.csv.gz --limit 2000 --dask tcp://127.0.0.1:8786
 
 \b
-Rates are requests/s (a trace is replayed faster or slower); without --at a quarter to four times the workload's own.
+Rates are requests/s (a trace is replayed faster or slower); without --at the page's: a quarter of
+the workload's own to twice as many.
 Exit status: 0 answered; 2 the question cannot be answered.
 """
 COLUMNS = (("ttft_ms", "mean"), ("ttft_ms", "p90"), ("ttft_ms", "p99"), ("tpot_ms", "mean"), ("tpot_ms", "p90"))

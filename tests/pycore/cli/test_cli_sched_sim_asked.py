@@ -6,6 +6,7 @@ import pytest
 
 from pycore.cli import errors
 from pycore.cli import sched_sim as program
+from pycore.systems.sched_sim import Query, answer, requests
 
 SMALL = ["--workload", "poisson rate=8 prompt=256 output=32", "--limit", "60"]
 STABLE = ["requests", "completed", "dropped", "makespan_s", "ttft_ms", "tpot_ms", "itl_ms", "e2e_ms",
@@ -49,3 +50,74 @@ def stable(found):
 def test_the_workload_that_is_said_gives_the_same_run(document, asked):
     found = document("run", *asked)
     assert stable(document("run", "--workload", found["workload"])) == stable(found)
+
+
+# The points of a sweep ------------------------------------------------------------------------------------------------
+
+SEEDED = "poisson rate=6 prompt=lognormal:1500 output=150 requests=60"
+
+
+@pytest.mark.parametrize("line", [f"{SEEDED} seed=9", f"{SEEDED} seed=0", SEEDED])
+def test_a_sweep_keeps_the_seed_of_the_line(document, line):
+    """Asked with another seed of the question, at its own rate: the run itself."""
+    alone = document("run", "--workload", line, "--seed", "4")
+    swept = document("sweep", "--over", "rate", "--at", "6", "--workload", line, "--seed", "4", "--processes", "1")
+    assert stable(swept["points"][0]) == stable(alone)
+
+
+LOG = "arrival_s,prompt_tokens,output_tokens\n" + "".join(f"{0.3 * number},{100 + 20 * number},8\n" for number in range(30))
+SWEPT = {"a process": {"workload": f"{SEEDED} seed=9"}, "a replay": {"workload": "replay trace=azure-conversation", "limit": 25},
+         "a preset": {"workload": "stall"}, "a log": {"trace": LOG}}
+
+
+@pytest.mark.parametrize("name", SWEPT)
+def test_without_at_the_points_are_the_pages(document, name):
+    """The same rates and, at each, the same figures."""
+    asked = SWEPT[name]
+    page = answer(Query(scheduler="fcfs", against="", sweep="rate", **asked)).sweep
+    options = [text for key, value in asked.items() for text in (f"--{key}", value)]
+    found = document("sweep", "--over", "rate", "--scheduler", "fcfs", *options, "--processes", "1")["points"]
+    assert len(page) == len(found) > 5
+    for theirs, ours in zip(page, found, strict=True):
+        assert ours["rate_per_s"] == pytest.approx(theirs.at, rel=1e-12)
+        assert ours["makespan_s"] == theirs.metrics.makespan.value
+        assert ours["ttft_ms"]["mean"] == theirs.metrics.latencies["ttft"].mean.value * 1000
+
+
+def test_the_rate_of_a_log_is_of_the_gaps_between_its_requests(document, tmp_path):
+    """31 requests, one every 0.3 s, are 10 in 3 s: 30 gaps in 9 s."""
+    path = tmp_path / "log.csv"
+    path.write_text(LOG + "9.0,100,8\n")
+    found = document("sweep", "--over", "rate", "--trace", path, "--processes", "1")
+    assert 10 / 3 in [pytest.approx(point["rate_per_s"], rel=1e-12) for point in found["points"]]
+    given = document("sweep", "--over", "rate", "--trace", path, "--at", repr(20 / 3), "--processes", "1")
+    faster = document("replay", path, "--speed", "2")
+    assert given["points"][0]["makespan_s"] == pytest.approx(faster["makespan_s"], rel=1e-9)
+
+
+def test_points_that_a_workload_does_not_go_to_are_said_and_the_others_run(run, document):
+    """8,000 a second times 1.25 is the most there is."""
+    asked = ["sweep", "--over", "rate", "--workload", "poisson rate=8000 prompt=64 output=2 requests=20", "--processes", "1"]
+    points = document(*asked)["points"]
+    assert [point["rate_per_s"] for point in points if "fault" not in point] == [2000, 4000, 6000, 8000, 10000]
+    refused = [point for point in points if "fault" in point]
+    assert [point["rate_per_s"] for point in refused] == [12000, 16000]
+    assert all("accepted" in point["fault"] and "10,000" in point["fault"] for point in refused)
+    assert "12000" in run(*asked)[1]
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["--at", ""], ["--at", "''"]), (["--at", "6,"], ["--at", "''"]), (["--over", "chunk", "--at", ""], ["--at", "''"]),
+    (["--at", "6,20000"], ["--at", "'20000'", "10,000"]),
+    (["--at", "1e9", "--workload", "replay trace=azure-conversation"], ["--at", "speed"])])
+def test_a_point_that_was_named_and_cannot_be_is_refused_by_name(run, arguments, words):
+    status, out, err = run("sweep", *SMALL[:2], *arguments)
+    assert (status, out) == (2, "") and all(word in err for word in words), err
+
+
+def test_a_rate_while_on_above_the_most_is_a_fault_of_the_point(document):
+    """Four times 3,000 while ON: the mean rate may be 2,500 at most."""
+    line = "onoff rate=2000 on=1s off=3s prompt=64 output=2 requests=20"
+    found = document("sweep", "--workload", line, "--processes", "1")["points"]
+    assert ["fault" in point for point in found] == [point["rate_per_s"] > 2500 for point in found]
+    assert requests(Query(workload=line)).requests
