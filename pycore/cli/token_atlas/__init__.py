@@ -12,6 +12,7 @@ from pycore.cli.commands import Commands
 # Shown by --help without loading the commands; a test holds each line equal to its command's own.
 COMMANDS = {
     "compare": "One text under several tokenizers: tokens, density and cost, side by side.",
+    "ask": "All that the page shows for one question: text, language, matrix, ranks and bill.",
     "matrix": "52 languages by tokenizers: premium, fertility, context, time or money.",
     "language": "One language under every tokenizer, every figure explained.",
     "encode": "A text as token ids and pieces.",

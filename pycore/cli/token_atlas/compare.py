@@ -52,7 +52,8 @@ def command(text: str | None, file: str | None, explain: str | None, **options: 
     elif as_json:
         output.write_json(document(size, rows, missing))
     else:
-        show(whole, size, rows, missing, tokenizers)
+        short = whole is not None and len(whole) <= SHOWN_CHARACTERS
+        show(whole, size, rows, missing, {one.name: cuts(one, whole) for one in tokenizers} if short else {})
 
 
 def counted(opened: Source, text: str | None, tokenizers: list[Tokenizer],
@@ -97,8 +98,8 @@ def document(size: tuple[int, int], rows: list[Figures], missing: list[tuple[str
 
 
 def show(text: str | None, size: tuple[int, int], rows: list[Figures], missing: list[tuple[str, str]],
-         tokenizers: list[Tokenizer]) -> None:
-    """The table, fewest tokens first; of a short text the pieces too."""
+         cut: dict[str, str]) -> None:
+    """The table, fewest tokens first; of a short text the pieces too (`cut`, by tokenizer)."""
     output.line(f"{size[0]:,} characters, {size[1]:,} bytes", style="bold")
     output.line()
     fewest = min((one.tokens.value for one in rows), default=0)
@@ -112,8 +113,8 @@ def show(text: str | None, size: tuple[int, int], rows: list[Figures], missing: 
         output.line(f"{name}: its vocabulary is not here; token-atlas fetch {name}")
     if text and len(text) <= SHOWN_CHARACTERS:
         output.heading("Where they cut")
-        for one in tokenizers:
-            output.line(f"  {one.name}: {cuts(one, text)}")
+        for name, written in cut.items():
+            output.line(f"  {name}: {written}")
 
 
 def inverse(found: Term | None) -> str:

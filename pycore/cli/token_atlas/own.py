@@ -55,6 +55,15 @@ def from_file(path: str, field: str) -> Tokenizer:
     Raises SourceError, InputError.
     """
     path, colon, pattern = path.partition(":") if ".tiktoken:" in path else (path, "", "")
+    data = content(path, field)
+    try:
+        return from_bytes(data, Path(path).name, *([encoder(pattern, field)] if colon else []))
+    except InputError as error:
+        raise InputError(field, error.value, error.accepted, error.suggestions) from None
+
+
+def content(path: str, field: str) -> bytes:
+    """A file's bytes. Raises SourceError."""
     try:
         with Path(path).open("rb") as stream:
             data = stream.read(UPLOAD_LIMIT_BYTES + 1)
@@ -62,7 +71,4 @@ def from_file(path: str, field: str) -> Tokenizer:
         raise SourceError(path, f"cannot be read: {getattr(error, 'strerror', None) or error}", field) from None
     if len(data) > UPLOAD_LIMIT_BYTES:
         raise SourceError(path, f"larger than {UPLOAD_LIMIT_BYTES >> 20} MiB", field)
-    try:
-        return from_bytes(data, Path(path).name, *([encoder(pattern, field)] if colon else []))
-    except InputError as error:
-        raise InputError(field, error.value, error.accepted, error.suggestions) from None
+    return data

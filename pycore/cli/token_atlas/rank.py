@@ -47,6 +47,11 @@ def fairness(query: Query, as_json: bool) -> None:
     if as_json:
         output.write_json({"statistic": query.statistic} | asking.setting(query) | {"rows": [place(one) for one in found]})
         return
+    show_fairness(query, found)
+
+
+def show_fairness(query: Query, found: tuple[Fairness, ...]) -> None:
+    """The table of tokenizers."""
     output.line(f"Tokenizers by {query.statistic}, over every language but English; the fairest first", style="bold")
     output.line()
     output.table(("rank", "tokenizer", "", query.statistic, "95 %", "rank 95 %", "language"), [

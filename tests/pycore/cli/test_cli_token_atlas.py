@@ -6,6 +6,7 @@ import importlib
 import io
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -21,7 +22,8 @@ from pycore.atlas.table import tokenizers
 from pycore.cli import errors
 from pycore.cli import token_atlas as program
 from pycore.cli.token_atlas import source
-from pycore.knobs import TEXT_LIMIT
+from pycore.knobs import TEXT_LIMIT, parse, to_command
+from pycore.systems.token_atlas import Query, answer
 from pycore.tokens.shelf import load
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -104,7 +106,6 @@ def test_the_documented_examples_run(run, vocabularies, tmp_path, monkeypatch):
         for line in out.splitlines():
             words = line.strip().removeprefix("token-atlas ")
             if line.strip().startswith("token-atlas ") and not any(mark in line for mark in ("|", "./", ".txt", ">", "fetch")):
-                import shlex
                 status, _, err = run(*[word for word in shlex.split(words.split("   ")[0])])
                 assert status == 0, (line, err)
 
@@ -349,6 +350,49 @@ def test_a_broken_tokenizer_file_says_what_is_wrong(run, tmp_path, content, said
     for arguments in (["encode", "--tokenizer", path], ["compare", "--tokenizers", path]):
         status, out, err = run(*arguments, "--text", "x")
         assert status == 2 and out == "" and said in err and f"Error: {arguments[1]}:" in err
+
+
+# ask ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("query", [
+    Query(), Query(text="Hello 'world' $HOME\n--json <b>"), Query(text="-", tokenizers="llama3", specials=True, price=2.5),
+    Query(language="tamil", tokenizer="gemma3", measure="absolute", sort="name", reverse=True, columns="gemma3,llama3"),
+    Query(mix="thai 1, lao 2", prices="mine:llama3 1 2", requests=7, prompt=5, output=0, unofficial=True, context=1000,
+          model="qwen2.5-7b", by="gemma3", scripts="Tamil", families="Dravidian", find="a", statistic="absolute worst",
+          word="world", text="the world")])
+def test_the_command_that_a_page_shows_asks_the_same_question(document, vocabularies, query):
+    program_name, command, *arguments = shlex.split(to_command(query, "token-atlas ask"))
+    assert (program_name, command) == ("token-atlas", "ask")
+    found, expected = document(command, *arguments), answer(query)
+    assert parse(Query, found["query"]) == query
+    assert [one["tokens"] for one in found["comparison"]["tokenizers"]] == [one.tokens.value for one in expected.live]
+    assert len(found["terms"]) == len(expected.terms) and found["story"]["tokens"] == expected.story.tokens.value
+    assert [one["model"] for one in found["bill"]["models"]] == [one.priced.model for one in expected.bill.models]
+
+
+def test_ask_in_text_has_every_part(run, vocabularies):
+    status, out, _ = run("ask", "--text", "Hello world", "--language", "tamil", "--families", "dravidian")
+    assert status == 0
+    for part in ("Hello|·world", "Tamil (tam_Taml)", "Premium.", "Tokenizers by premium mean", "Models by cost in Tamil", "Cheapest:"):
+        assert part in out
+    assert "Universal Declaration" in run("ask")[1]
+
+
+def test_ask_takes_texts_that_fit_a_question(run, vocabularies, tmp_path):
+    path = tmp_path / "long.txt"
+    path.write_bytes(b"a " * (1 << 20))
+    status, _, err = run("ask", "--file", path)
+    assert status == 2 and "token-atlas compare" in err
+
+
+def test_ask_keeps_a_file_of_ones_own(document, run, vocabularies, tmp_path):
+    path = tmp_path / "mine.tiktoken"
+    path.write_bytes(b"".join(base64.b64encode(bytes([byte])) + b" %d\n" % byte for byte in range(256)))
+    found = document("ask", "--text", "abc", "--own", path)
+    assert found["comparison"]["tokenizers"][-1]["tokens"] == 3 and found["query"]["own"].startswith("upload:")
+    assert document("ask", "--text", "abc", "--own", found["query"]["own"])["comparison"] == found["comparison"]
+    assert run("ask", "--own", tmp_path / "none.json")[0] == 2
 
 
 # The matrix and what follows -------------------------------------------------------------------------------------------
