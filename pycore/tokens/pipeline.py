@@ -19,7 +19,9 @@ ALWAYS, FIRST, NEVER = "always", "first", "never"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prefix:
-    """A character put before a text that does not begin with it. `scheme`: before each part, or the first one only."""
+    """A character put before a text that does not begin with it. `scheme`: before each part between added tokens, the first
+    part only, or none. The mark U+2581 stands for every space besides.
+    """
 
     mark: str
     scheme: str
@@ -78,8 +80,8 @@ def read_cuts(table: dict | None, name: str) -> tuple[Cut | None, bool, Prefix |
         else:
             raise InputError(FIELD, name, f"its pre_tokenizer {kind} is not understood; Split, ByteLevel, Digits and "
                                           "Metaspace are")
-        scheme = one.get("prepend_scheme", ALWAYS)
-        if mark and scheme != NEVER and (kind != "Metaspace" or one.get("add_prefix_space", True)):
+        scheme = one.get("prepend_scheme", ALWAYS if one.get("add_prefix_space", True) else NEVER)
+        if mark:
             if place:
                 raise InputError(FIELD, name, f"its {kind} puts {mark!r} before parts cut by others; that is not understood")
             prefix = Prefix(mark=mark, scheme=scheme)

@@ -10,7 +10,7 @@ from pycore.tokens import normalise
 from pycore.tokens.cache import Cache
 from pycore.tokens.merging import Branch
 from pycore.tokens.pairs import Pairs, grown, merged
-from pycore.tokens.pipeline import FIRST, MARK, Prefix, Step, prepending
+from pycore.tokens.pipeline import ALWAYS, FIRST, MARK, Prefix, Step, prepending
 from pycore.tokens.splitting import Cut
 from pycore.tokens.tokenizer import Tokenizer
 from pycore.tokens.vocabulary import BYTE_PAIR, Vocabulary
@@ -125,7 +125,7 @@ class UploadedTokenizer(Tokenizer):
             return
         if self.prefix.mark == MARK:
             yield lambda read: (read.replace(" ", MARK), None)
-        if self.prefix.scheme != FIRST or start:
+        if self.prefix.scheme == ALWAYS or self.prefix.scheme == FIRST and start:
             mark = self.prefix.mark
             yield lambda read: (read, None) if read.startswith(mark) else prepending(mark)(read)
 
