@@ -46,7 +46,7 @@ def quantise(values: object) -> Packed:
 
 
 def eight_bits(values: "ndarray") -> tuple["ndarray", "ndarray", "ndarray", "ndarray"]:
-    """Group scales (16 a block) as signed bytes of a float16: (steps (n, 16), unit (n, 1), its bytes, all-zero blocks (n))."""
+    """Group scales (16 a block) as signed bytes of a float16: (steps (n, 16), unit (n, 1), its bytes, where all is zero)."""
     import numpy as np
 
     grouped = values.reshape(-1, 16)
