@@ -13,7 +13,7 @@ from typing import Any
 
 from pycore.cache import is_upload
 from pycore.cli.options import ask
-from pycore.errors import InputError, InvalidQuery, StudioError
+from pycore.errors import InputError, InvalidQuery, StudioError, UnknownName
 from pycore.knobs import to_url
 from pycore.simulation.costs.overhead import Overhead
 from pycore.simulation.costs.tables import KernelTables, TableCost, largest_captured
@@ -118,6 +118,7 @@ def steps(asked: Asked) -> Iterator[Progress | Answer]:
         raise InputError("sweep", query.sweep, "with a trace or kernel tables from a file a sweep is a command of its own: "
                          f"sched-sim sweep --over {query.sweep}")
     names, found, generated = sched_sim.policies(query), prepared(asked), requests(asked)
+    there(query.request, generated)
     runs, total = [], max(1, len(generated.requests))
     for index, name in enumerate(names):
         for item in sched_sim.one_run(query, found, generated, name):
@@ -130,6 +131,13 @@ def steps(asked: Asked) -> Iterator[Progress | Answer]:
     whole = Answer(query=query, scene=found, workload_text=named(asked, generated), workload_words=words, runs=tuple(runs),
                    notes=sched_sim.said(query, found, generated, runs))
     yield (yield from sched_sim.more(query, whole, generated)) if query.draws else whole
+
+
+def there(name: str, generated: Generated) -> None:
+    """Refuse the id of a request that is not there. Raises UnknownName."""
+    if name and all(one.id != name for one in generated.requests):
+        raise UnknownName("request", name, f"accepted: the id of one of {len(generated.requests):,} requests",
+                          tuple(one.id for one in generated.requests[:3]))
 
 
 def named(asked: Asked, generated: Generated) -> str:

@@ -7,7 +7,7 @@ import click
 from pycore.cli import output
 from pycore.cli.errors import flag
 from pycore.cli.options import QuestionCommand, question
-from pycore.cli.sched_sim import ahead, asking, outlook, report
+from pycore.cli.sched_sim import ahead, asking, outlook, report, waits
 from pycore.cli.sched_sim.document import setting, whole
 from pycore.errors import InputError
 from pycore.systems.sched_sim import SCHEDULERS, Query
@@ -17,6 +17,7 @@ Examples:
   sched-sim compare
   sched-sim compare --schedulers chunked,fcfs,sjf --workload chat
   sched-sim compare --schedulers all --workload rag --json
+  sched-sim compare --schedulers fcfs,chunked --workload stall --request 9      (why did it wait?)
 
 \b
 Policies: {", ".join(SCHEDULERS[:4])},
@@ -43,7 +44,7 @@ def command(**options: Any) -> None:
     if as_json:
         output.write_json(setting(asked, found, "compare") | {"runs": [whole(run) for run in found.runs],
                                                               "paired": ahead.document(found)}
-                          | outlook.document(found))
+                          | waits.document(found) | outlook.document(found))
     else:
         report.answer(found)
     report.hold(found.runs)

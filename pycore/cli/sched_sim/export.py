@@ -35,7 +35,7 @@ REQUEST_COLUMNS = tuple(name for name in RequestRecord.__dataclass_fields__ if n
 @click.argument("what", type=click.Choice(("perfetto", "requests", "steps")))
 @click.option("--out", metavar="FILE", help="Write there. [default: standard output]")
 @click.option("--json", "as_json", is_flag=True, help="With --out: print what was written as one JSON object.")
-@question(Query, leave_out=("against", "sweep", "draws"))
+@question(Query, leave_out=("against", "sweep", "draws", "request"))
 def command(what: str, **options: Any) -> None:
     """A run as a Perfetto trace, or as CSV by request or by step."""
     as_json, out = flag(options, "as_json"), options.pop("out")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from pycore.cli.output import heading, line, ranged, table
-from pycore.cli.sched_sim import outlook
+from pycore.cli.sched_sim import outlook, waits
 from pycore.cli.sched_sim.ahead import PERCENTS, ahead
 from pycore.ledger import Term
 from pycore.simulation.compare import Lead
@@ -37,6 +37,7 @@ def answer(found: Answer) -> None:
     else:
         side_by_side(found.runs)
     counts(found.runs)
+    waits.show(found)
     outlook.show(found)
     remarks(found)
 

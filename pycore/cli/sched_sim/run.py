@@ -7,7 +7,7 @@ import click
 from pycore.cli import output
 from pycore.cli.errors import flag
 from pycore.cli.options import QuestionCommand, question
-from pycore.cli.sched_sim import asking, outlook, report
+from pycore.cli.sched_sim import asking, outlook, report, waits
 from pycore.cli.sched_sim.asking import Asked
 from pycore.cli.sched_sim.document import setting, whole
 from pycore.systems.sched_sim import Query
@@ -19,6 +19,7 @@ Examples:
   sched-sim run --trace requests.csv.gz --hardware l40s --kv-blocks 2588
 
 \b
+--request 9 says why that request waited, under every policy that is run.
 --against runs other policies beside it; --sweep and --draws add the same at other loads and step times (sched-sim sweep
 does that on every core). Times are simulated, not measured.
 Exit status: 0 answered; 2 the question cannot be answered.
@@ -44,7 +45,7 @@ def show(asked: Asked, *, as_json: bool, beside: bool = False, command_name: str
     found = asking.answer(asked if beside else asking.alone(asked))
     if as_json:
         first, *others = found.runs
-        document = whole(first) | setting(asked, found, command_name) | outlook.document(found)
+        document = whole(first) | setting(asked, found, command_name) | waits.document(found) | outlook.document(found)
         output.write_json(document | ({"against": [whole(one) for one in others]} if others else {}))
     else:
         report.answer(found)

@@ -42,7 +42,7 @@ COLUMNS = (("ttft_ms", "mean"), ("ttft_ms", "p90"), ("ttft_ms", "p99"), ("tpot_m
 @click.option("--dask", metavar="ADDRESS", help="Send the points to this Dask cluster instead (tcp://HOST:PORT).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the stable keys at every point.")
 @click.option("--url", is_flag=True, help="Print only the query string that opens this sweep on the page.")
-@question(Query, leave_out=("against", "draws"))
+@question(Query, leave_out=("against", "draws", "request"))
 def command(**options: Any) -> None:
     """The same run over arrival rates or chunk budgets, on all cores or on a Dask cluster."""
     as_json, url, over = flag(options, "as_json"), flag(options, "url"), options.pop("over")

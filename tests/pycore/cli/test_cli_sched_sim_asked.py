@@ -1,5 +1,7 @@
 """What sched-sim says of a question can be asked again: its workload's line, its command, its address, its points."""
 
+import csv
+import io
 import json
 
 import pytest
@@ -121,3 +123,64 @@ def test_a_rate_while_on_above_the_most_is_a_fault_of_the_point(document):
     found = document("sweep", "--workload", line, "--processes", "1")["points"]
     assert ["fault" in point for point in found] == [point["rate_per_s"] > 2500 for point in found]
     assert requests(Query(workload=line)).requests
+
+
+# Why a request waited -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheduler", ["chunked", "fcfs"])
+def test_why_a_request_waited_adds_up_to_its_stay(run, document, scheduler):
+    """The tenth of the stall stands behind the ninth's long prompt; what the log of requests says is its stay."""
+    asked = ["--workload", "stall", "--scheduler", scheduler]
+    found = document("run", *asked, "--request", "10")
+    assert found["why"]["request"] == "10"
+    one, = found["why"]["policies"]
+    log = next(row for row in csv.DictReader(io.StringIO(run("export", "requests", *asked)[1])) if row["id"] == "10")
+    assert one["scheduler"] == scheduler
+    assert one["stay_ms"] == pytest.approx((int(log["finished_ns"]) - int(log["arrival_ns"])) / 1e6)
+    assert one["working_ms"] + one["idle_ms"] == pytest.approx(one["stay_ms"])
+    assert sum(cause["idle_ms"] for cause in one["causes"]) == pytest.approx(one["idle_ms"])
+    first = one["causes"][0]
+    assert (first["reason"], first["behind"], first["phase"]) == ("behind prefill", "9", "before its first token")
+    assert first["idle_ms"] > 0.5 * one["idle_ms"] and first["remedy"]["rule"]
+
+
+def test_asking_why_adds_one_key_and_changes_none(document):
+    asked, plain = document("run", *SMALL, "--request", "7"), document("run", *SMALL)
+    assert set(asked) - set(plain) == {"why"} and stable(asked) == stable(plain)
+    assert list(plain)[:len(STABLE)] == list(asked)[:len(STABLE)] == STABLE
+
+
+def test_compare_says_what_the_other_policies_did_of_a_wait(run, document):
+    asked = ["compare", "--schedulers", "fcfs,chunked", "--workload", "stall", "--request", "10"]
+    fcfs, chunked = document(*asked)["why"]["policies"]
+    assert (fcfs["scheduler"], chunked["scheduler"]) == ("fcfs", "chunked")
+    for one, other in ((fcfs, "chunked"), (chunked, "fcfs")):
+        assert all(set(cause["idle_ms_under"]) == {other} for cause in one["causes"])
+    behind = {one["scheduler"]: sum(cause["idle_ms"] for cause in one["causes"] if cause["reason"] == "behind prefill"
+                                    and cause["phase"] == "before its first token") for one in (fcfs, chunked)}
+    assert fcfs["causes"][0]["idle_ms_under"]["chunked"] == pytest.approx(behind["chunked"])
+    status, out, _ = run(*asked)
+    assert status == 0 and "Why request 10 waited" in out and "behind prefill of request 9" in out and "under chunked" in out
+
+
+def test_why_is_answered_of_a_log_too_and_asks_for_one_of_its_requests(run, document, tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text(LOG)
+    name = document("run", "--trace", path, "--request", "30")["why"]["policies"][0]
+    assert (name["prompt_tokens"], name["output_tokens"]) == (680, 8)
+    for command in (["run", "--trace", path], ["replay", path], ["run", *SMALL]):
+        status, out, err = run(*command, "--request", "no such")
+        assert (status, out) == (2, "") and "--request" in err and "'no such'" in err
+
+
+def test_a_request_that_was_dropped_or_never_waited_is_answered(run):
+    assert "dropped: prompt and output need" in run("run", "--workload", "stall", "--kv-blocks", "1", "--request", "9")[1]
+    out = run("run", "--workload", "deterministic rate=0.01 prompt=10 output=2 requests=2", "--request", "1")[1]
+    assert "Why request 1 waited" in out and "idle 0 s of" in out
+
+
+@pytest.mark.parametrize("command", [["sweep"], ["export", "requests"]])
+def test_commands_that_explain_no_request_take_none(run, command):
+    status, _, err = run(*command, *SMALL, "--request", "1")
+    assert status == 2 and "--request" in err
