@@ -93,6 +93,6 @@ def sections(packed: Packed) -> tuple[Section, ...]:
                         inside=lambda slot, record: (fp4.half_part(slot, BLOCK // 2, 1), scale)),)
     units = nibbles.code_parts("low-first", fp4.VALUES.__getitem__)
     code = Section(name="codes", start=0, record_bytes=1, record_slots=2, records=packed.slots // 2,
-                   inside=lambda slot, record: (units[slot],))
+                   inside=lambda slot, record: units[slot])
     return code, Section(name="scales", start=code.end, record_bytes=1, record_slots=BLOCK, records=blocks, shared=True,
                          inside=own((scale,)))

@@ -154,7 +154,7 @@ def sections(packed: Packed) -> tuple[Section, ...]:
     count, units = packed.slots // block, nibbles.code_parts("high-first", LEVELS.__getitem__)
     number = scale_types.decoder("float32")
     code = Section(name="codes", start=0, record_bytes=1, record_slots=2, records=packed.slots // 2,
-                   inside=lambda slot, record: (units[slot],))
+                   inside=lambda slot, record: units[slot])
     if not packed.option("double"):
         return code, Section(name="scales", start=code.end, record_bytes=4, record_slots=block, records=count,
                              shared=True, inside=own((whole("scale", "scale", 4, number),)))

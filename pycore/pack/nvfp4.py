@@ -127,7 +127,7 @@ def sections(packed: Packed) -> tuple[Section, ...]:
                         records=packed.slots // SUPER, inside=lambda slot, record: super_parts(slot)),)
     units = nibbles.code_parts("low-first", fp4.VALUES.__getitem__)
     code = Section(name="codes", start=0, record_bytes=1, record_slots=2, records=packed.slots // 2,
-                   inside=lambda slot, record: (units[slot],))
+                   inside=lambda slot, record: units[slot])
     scale = Section(name="scales", start=code.end, record_bytes=1, record_slots=BLOCK, records=packed.slots // BLOCK,
                     shared=True, inside=own((whole("scale", "block scale", 1, step_value),)))
     tensor = Section(name="tensor", start=scale.end, record_bytes=4, record_slots=packed.slots, records=1, shared=True,
