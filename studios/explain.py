@@ -162,10 +162,14 @@ def _parts(term: Term) -> Iterable[Term]:
 
 
 def kind_of(term: Term, below: Iterable[str]) -> str:
-    """How a term is to be read. A computed number is a prediction once anything under it is, or it has a range."""
+    """How a term is to be read. A computed number is a prediction once anything under it is, or it has a range that
+    is not that of measurements alone."""
     if term.basis != "derived":
         return _KIND[term.basis]
-    return "predicted" if "predicted" in set(below) or term.low is not None else "exact"
+    found = set(below)
+    if term.low is not None and found in ({"measured"}, {"reported"}):
+        return found.pop()  # the range is the data's own, not a model's
+    return "predicted" if "predicted" in found or term.low is not None else "exact"
 
 
 def span_text(term: Term, write: Callable[[float], str]) -> str:

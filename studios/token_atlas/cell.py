@@ -8,7 +8,7 @@ from pycore.ledger import Term
 from pycore.units import dollars, significant
 from studios.explain import Ledger, Number, help_field
 from studios.marks import percent
-from studios.token_atlas.names import possessive, short, standing
+from studios.token_atlas.names import RETIRED, possessive, short, standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +145,7 @@ def verdict(answer: Any, ledger: Ledger, premiums: dict[str, Term]) -> tuple[str
         return (f"English takes {'' if own == 'o200k_base' else possessive(own) + ' '}", ledger.number(found.tokens),
                 *([f" under {possessive(own)} tokenizer: what the others are measured against"] if own == "o200k_base" else
                   [", ", ledger.number(found.absolute, times), " GPT-4o's"]))
-    others = {key: term for key, term in premiums.items() if key != own}
+    others = {key: term for key, term in premiums.items() if key != own and key not in RETIRED}
     ends = (min(others, key=lambda key: others[key].value), max(others, key=lambda key: others[key].value))
     pieces: list[str | Number] = [f"{name} costs ", ledger.number(found.premium, times),
                                   f" English under {possessive(own)} tokenizer"]

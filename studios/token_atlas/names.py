@@ -10,6 +10,8 @@ from pycore.knobs import as_text, changed
 SHORT = {"o200k_base": "GPT-4o", "llama3": "LLaMA-3", "qwen2.5": "Qwen2.5", "deepseek-v3": "DeepSeek-V3",
          "gemma3": "Gemma 3", "claude-legacy": "Claude 1/2", "cl100k_base": "GPT-4", "claude3-ctok": "Claude 3–4.6",
          "claude4.7-ctok": "Claude 4.7+"}
+RETIRED = ("claude-legacy", "cl100k_base")
+"""Official, but no longer what their makers serve: shown, not held up as the dearest of today."""
 TYPED = ("text", "own", "word", "specials", "tokenizers")
 """Fields that are about the typed text; links do not repeat a text, they leave it where it is (`data-also`)."""
 _ESCAPED = str.maketrans({letter: quote(letter, safe="") for letter in '%&#+"\'<>=?;\\^`{|}' + "".join(map(chr, range(33)))})

@@ -1,13 +1,15 @@
 """The typed text under each tokenizer: counts, cost, tokens, ids, merge trees, and where the tokenizers differ."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from markupsafe import Markup
 
+from pycore.atlas.encoders import encoders
 from pycore.atlas.encoders import names as encoder_names
-from pycore.knobs import as_text
+from pycore.atlas.languages import by_code, language
 from pycore.units import dollars, significant
 from studios.explain import Ledger, Number, help_field, plain
 from studios.marks import percent
@@ -17,6 +19,7 @@ from studios.token_atlas.pieces import MOST_SHOWN, tokens
 from studios.token_atlas.trees import tree_html
 
 MOST_IDS = 4_000
+SAMPLES = ("eng_Latn", "hin_Deva", "arb_Arab", "zho_Hans", "mya_Mymr", "tha_Thai", "yor_Latn")
 MILLION = 1_000_000
 
 
@@ -54,7 +57,8 @@ class Typed:
     missing: tuple[tuple[str, str], ...] = help_field("(tokenizer, why) where a vocabulary is not here")
     direction: str = help_field("'ltr', 'rtl' or 'auto'")
     language: str = help_field("BCP 47 tag of a sample, or ''")
-    word: str = help_field("the word whose trees are shown, plain")
+    word: str = help_field("the word whose trees are shown, plain, or ''")
+    close: str = help_field("a link that puts the trees away")
     same: str = help_field("how many tokens all have in common, or ''")
     choices: tuple[Choice, ...] = help_field("tokenizers to add or to leave out")
     specials: Choice = help_field("the switch of special tokens")
@@ -69,18 +73,17 @@ def typed(answer: Any, ledger: Ledger, reasons: dict[str, str]) -> Typed:
     common = frozenset.intersection(*places) if len(places) > 1 else frozenset()
     most = max((one.tokens.value for one in found), default=0)
     least = min((one.tokens.value for one in found), default=0)
+    tokenizers, special, sampled = switches(replace(query, text="", own="", word=""), not query.text)
     counts = [ledger.number(one.tokens, counted) for one in found]
     return Typed(
         what=what(answer), size=f"{len(answer.text):,} characters, {len(answer.text.encode('utf-8', 'replace')):,} bytes",
         sentence=sentence(answer, counts),
-        under=tuple(under(one, answer.text, common, count, (least, most), ledger)
+        under=tuple(under(one, answer.text, common, count, (least, most), bool(query.word), ledger)
                     for one, count in zip(found, counts, strict=True)),
         missing=tuple((one.label, reasons.get(one.name, one.says)) for one in answer.missing),
         direction=answer.sample.direction if answer.sample else "auto",
-        language=answer.sample.iso639_1 if answer.sample else "", word=plain(found[0].word, 80) if found else "",
-        same=shared(found, common), choices=choices(query), samples=samples(query), specials=Choice(
-            text="special tokens as such" if query.specials else "special tokens as text",
-            href=also(query, specials=not query.specials), chosen=query.specials))
+        language=answer.sample.iso639_1 if answer.sample else "", word=plain(query.word, 80), close=also(query, word=""),
+        same=shared(found, common), choices=tokenizers, specials=special, samples=sampled)
 
 
 def counted(value: float) -> str:
@@ -116,8 +119,9 @@ def named(one: Any) -> str:
     return short(one.name) if one.name in SHORT else plain(one.label, 60)
 
 
-def under(one: Any, text: str, common: frozenset, count: Number, ends: tuple[int, int], ledger: Ledger) -> Under:
-    """One tokenizer's part."""
+def under(one: Any, text: str, common: frozenset, count: Number, ends: tuple[int, int], asked: bool,
+          ledger: Ledger) -> Under:
+    """One tokenizer's part. `asked`: whether a word's merges are."""
     least, most = ends
     total = len(one.ids)
     return Under(
@@ -131,7 +135,8 @@ def under(one: Any, text: str, common: frozenset, count: Number, ends: tuple[int
         unseen=f"The first {MOST_SHOWN:,} of {total:,} tokens are drawn." if total > MOST_SHOWN else "",
         ids=" ".join(map(str, one.ids[:MOST_IDS])),
         ids_unseen=f"{total - MOST_IDS:,} more ids are in the download." if total > MOST_IDS else "",
-        round_trip=one.round_trip, read="" if one.read is None else plain(one.read, 160), tree=tree_html(one.trees),
+        round_trip=one.round_trip, read="" if one.read is None else plain(one.read, 160),
+        tree=tree_html(one.trees) if asked else Markup(""),
         tree_tokens=f"{len(one.trees)} token{'' if len(one.trees) == 1 else 's'}" if one.trees else "")
 
 
@@ -147,23 +152,31 @@ def shared(found: Sequence[Any], common: frozenset) -> str:
     return f"Pale tokens, {len(common):,} of them, are cut alike by all {len(found)}; coloured ones are not."
 
 
+@functools.lru_cache(maxsize=8)
+def switches(query: Any, sample: bool) -> tuple[tuple[Choice, ...], Choice, tuple[Choice, ...]]:
+    """(tokenizers, special tokens, samples) of a question without its text; kept while one is typed."""
+    return choices(query), specials(query), samples(query, sample)
+
+
 def choices(query: Any) -> tuple[Choice, ...]:
     """Every tokenizer as a switch, and all at once."""
     every = encoder_names()
-    asked = [part.strip() for part in query.tokenizers.split(",") if part.strip()]
-    now = list(every) if [part.lower() for part in asked] == ["all"] else [name for name in every if name in asked]
+    now = encoders(query.tokenizers)
     found = []
     for name in every:
-        next_ones = [one for one in every if (one in now) != (one == name)]
-        text = "all" if len(next_ones) == len(every) else ",".join(next_ones)
+        others = [one for one in every if (one in now) != (one == name)]
+        text = "all" if len(others) == len(every) else ",".join(others)
         found.append(Choice(text=short(name), href=also(query, tokenizers=text), chosen=name in now))
     return (*found, Choice(text="all", href=also(query, tokenizers="all"), chosen=len(now) == len(every)))
 
 
-def samples(query: Any) -> tuple[Choice, ...]:
-    """The sample in some languages, far from each other; any other by the language field."""
-    some = {"eng_Latn": "English", "hin_Deva": "Hindi", "arb_Arab": "Arabic", "zho_Hans": "Chinese", "mya_Mymr": "Burmese",
-            "tha_Thai": "Thai", "yor_Latn": "Yoruba"}
-    blank = replace(query, text="")
-    return tuple(Choice(text=text, href=f"{also(blank, language=code)}&text={as_text('')}",
-                        chosen=not query.text and query.language == code) for code, text in some.items())
+def specials(query: Any) -> Choice:
+    """The switch of special tokens."""
+    return Choice(text="special tokens as such" if query.specials else "special tokens as text", chosen=query.specials,
+                  href=also(query, specials=not query.specials))
+
+
+def samples(query: Any, sample: bool) -> tuple[Choice, ...]:
+    """The sample in some languages, far from each other; any other by the language field. `sample`: one is shown."""
+    return tuple(Choice(text=by_code()[code].name, href=also(query, language=code, text=""),
+                        chosen=sample and language(query.language).code == code) for code in SAMPLES)
