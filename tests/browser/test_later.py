@@ -203,3 +203,19 @@ def test_a_file_of_ones_own_in_a_single_file_page(opened, site):
     ready(page)
     choose(page)
     expect(page.locator("#books li").last).to_have_text(line("my <b>file.bin", OWN))
+
+
+def test_a_download_that_stops_is_given_up(opened, site):
+    page, _ = opened()
+    page.route(
+        "**/worker.*",
+        lambda route: route.fulfill(
+            body=site.asset("worker.mjs").read_text().replace("STALL_MS = 15000", "STALL_MS = 500"), content_type="text/javascript"
+        ),
+    )
+    page.route("**/second.*", lambda route: None)  # no answer at all
+    page.goto(site.page("lateread"))
+    ready(page)
+    page.get_by_label("Books").fill("2")
+    expect(page.locator("#status")).to_contain_text("nothing arrived for 0.5 s")
+    expect(page.locator("#books li")).to_have_text([book(site, "first")])
