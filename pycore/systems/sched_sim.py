@@ -1,13 +1,10 @@
-"""sched-sim: the scheduler that serves, under a simulated clock. The question, the answer, and how the core composes it."""
+"""sched-sim: the scheduler that serves, under a simulated clock. The answer, and how the core composes it."""
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pycore.cache import is_upload, upload
 from pycore.errors import InputError, InvalidQuery, UnknownName
-from pycore.knobs import knob
 from pycore.ledger import Term, terms_in
 from pycore.nouns import Deployment
 from pycore.roofline.evidence import ends
@@ -25,92 +22,30 @@ from pycore.simulation.run import steps as simulate
 from pycore.simulation.scene import Scene, engine, scene
 from pycore.simulation.selfcheck import Check, selfcheck
 from pycore.simulation.spoken import spoken
-from pycore.simulation.traces.reader import read_trace
 from pycore.simulation.traces.trace import Trace
 from pycore.simulation.workload import Workload, parse
 from pycore.systems import infersize
+from pycore.systems.sched_sim_question import (
+    COSTS,
+    ENGINES,
+    LABELS,
+    PRESET_NAMES,
+    ROUTERS,
+    SCHEDULERS,
+    Query,
+    own_name,
+    own_trace,
+    policies,
+    pools,
+)
 
-SCHEDULERS = ("fcfs", "decode-first", "sjf", "chunked", "cache-aware", "slo-aware", "priority", "disaggregated")
-COSTS = ("auto", "roofline", "tables", "custom")
-ENGINES = ("vllm", "vllm-0.20", "sglang")
-ROUTERS = ("round-robin", "least-loaded", "prefix-affinity")
+__all__ = ["COSTS", "ENGINES", "LABELS", "PRESET_NAMES", "ROUTERS", "SCHEDULERS", "Answer", "Progress", "Query", "Run",
+           "answer", "policies", "steps"]
 
-LABELS = {"fcfs": "FCFS, prefill first", "decode-first": "FCFS, decode first", "sjf": "Shortest job first",
-          "chunked": "Chunked prefill", "cache-aware": "Cache-aware", "slo-aware": "SLO-aware", "priority": "Priority",
-          "disaggregated": "Prefill and decode apart"}
-PRESET_NAMES = {"stall": "long-prompt-stall"}
 OWN_NAMES = {"gpu": "hardware", "sequences": "max_sequences"}  # infersize's fields as this question calls them
 RATE_FACTORS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 CHUNKS = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 CONTEXT = 8192  # what the pool's size hardly depends on
-
-WORKLOAD, SCHEDULING, MACHINE, TARGETS, MORE = "Workload", "Scheduling", "Machine", "Targets", "Sweeps and intervals"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
-    """The question, every field with its meaning, unit and range."""
-
-    scheduler: str = knob("chunked", "Scheduler", choices=SCHEDULERS, group=SCHEDULING,
-                          help="The policy under test: who advances in each step.")
-    against: str = knob("fcfs", "Beside it", group=SCHEDULING,
-                        help="Policies run on the same trace for comparison, separated by commas; empty for none.")
-    workload: str = knob("stall", "Workload", group=WORKLOAD,
-                         help="A preset (stall, chat, rag, code, agents) or a description such as "
-                              "'poisson rate=8 prompt=lognormal:1024 output=256 requests=500'.")
-    trace: str = knob("", "Trace file", long=True, group=WORKLOAD,
-                      help="Paste or drop a trace (CSV, JSON or JSON lines); it replaces the workload.")
-    limit: int = knob(0, "Requests", low=0, high=1_000_000, group=WORKLOAD, zero="as the workload says",
-                      help="Take at most so many requests of it.")
-    seed: int = knob(1, "Seed", low=0, high=2**31 - 1, group=WORKLOAD, help="Same seed, same run.")
-    model: str = knob("llama-3.1-8b", "Model", suggestions="models", group=MACHINE,
-                      help="A catalogue name: its shape gives step times and KV bytes.")
-    quant: str = knob("auto", "Weights", suggestions="formats", group=MACHINE,
-                      help="Number format of the weights. auto = as the checkpoint is stored.")
-    hardware: str = knob("rtx 4090", "Accelerator", suggestions="accelerators", group=MACHINE,
-                         help="The card that serves.")
-    count: int = knob(1, "Count", low=1, high=64, group=MACHINE, help="Devices of one replica.")
-    tp: int = knob(0, "Tensor parallel", low=0, high=64, group=MACHINE, zero="automatic",
-                   help="Each matrix split over this many devices.")
-    replicas: int = knob(1, "Replicas", low=1, high=64, group=MACHINE, help="Copies of the engine behind a router.")
-    router: str = knob("round-robin", "Router", choices=ROUTERS, group=MACHINE, help="How requests are spread.")
-    engine: str = knob("vllm", "Engine", choices=ENGINES, group=MACHINE,
-                       help="Whose memory rules size the KV pool and whose defaults the limits take.")
-    cost: str = knob("auto", "Step times", choices=COSTS, group=MACHINE,
-                     help="auto = measured kernel tables where they exist for this card and model, else the roofline.")
-    custom_cost: str = knob("", "Own step times", long=True, group=MACHINE,
-                            help="A JSON table of step times, used with Step times = custom.")
-    overhead_us: float = knob(0.0, "Host overhead", unit="µs a step", low=0.0, high=1e6, group=MACHINE,
-                              help="Time the host adds to every step.")
-    chunk_budget: int = knob(512, "Chunk budget", unit="tokens", low=1, high=1 << 20, group=SCHEDULING,
-                             help="Tokens a step may carry under chunked prefill (C).")
-    max_sequences: int = knob(256, "Sequences", low=1, high=1 << 16, group=SCHEDULING,
-                              help="Most sequences that run at the same time (--max-num-seqs).")
-    max_batched_tokens: int = knob(0, "Tokens a step", unit="tokens", low=0, high=1 << 20, group=SCHEDULING,
-                                   zero="the engine's default for the card",
-                                   help="Most tokens in one step of the other policies (--max-num-batched-tokens).")
-    kv_blocks: int = knob(0, "KV blocks", low=0, high=1 << 24, group=SCHEDULING, zero="what infersize predicts",
-                          help="Blocks of the KV pool of one replica.")
-    block_size: int = knob(16, "Block", unit="tokens", low=1, high=1024, group=SCHEDULING, help="Tokens in a KV block.")
-    prefix_cache: bool = knob(True, "Prefix cache", group=SCHEDULING, help="Blocks of equal prefixes are shared.")
-    preemption: str = knob("recompute", "Preemption", choices=("recompute", "swap"), group=SCHEDULING,
-                           help="What happens to a sequence that loses its blocks.")
-    steps_in_flight: int = knob(1, "Steps in flight", low=1, high=2, group=SCHEDULING,
-                                help="2: the next step is planned while one runs (vLLM's --async-scheduling).")
-    prefill_share: str = knob("1:1", "Prefill : decode", group=SCHEDULING,
-                              help="Replicas of the prefill and of the decode pool when disaggregated, as P:D.")
-    link_gb_s: float = knob(0.0, "KV link", unit="GB/s", low=0.0, high=10000.0, group=SCHEDULING, zero="the card's own link",
-                            help="Bandwidth between the pools when disaggregated.")
-    slo_ttft_ms: float = knob(2000.0, "TTFT target", unit="ms", low=0.0, high=1e9, group=TARGETS, zero="none",
-                              help="Time to first token to stay under (goodput, and the slack of slo-aware).")
-    slo_tpot_ms: float = knob(100.0, "TPOT target", unit="ms", low=0.0, high=1e9, group=TARGETS, zero="none",
-                              help="Time per output token to stay under.")
-    request: str = knob("", "Why did it wait?", group=MORE, zero="those that waited longest",
-                        help="Id of a request whose waiting is to be explained, such as 17.")
-    sweep: str = knob("none", "Sweep", choices=("none", "rate", "chunk"), group=MORE,
-                      help="Repeat the run over arrival rates (the knee) or chunk budgets (TTFT against TPOT).")
-    draws: int = knob(0, "Draws", low=0, high=200, group=MORE, zero="none",
-                      help="Runs with step times drawn from their uncertainty: the spread explodes near saturation.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,20 +110,6 @@ class Answer:
         return (self.scene.blocks, *(term for run in self.runs for term in terms_in(run.metrics)))
 
 
-def policies(query: Query) -> tuple[str, ...]:
-    """The policies to run, each once, the question's own first. Raises InputError."""
-    names = [query.scheduler] + [name.strip().lower().replace("_", "-") for name in query.against.split(",") if name.strip()]
-    for name in names:
-        if name not in SCHEDULERS:
-            raise UnknownName("against", name, "accepted: " + ", ".join(SCHEDULERS), near(name))
-    return tuple(dict.fromkeys(names))
-
-
-def near(name: str) -> tuple[str, ...]:
-    """Policies that are spelt alike."""
-    return tuple(difflib.get_close_matches(name, SCHEDULERS, 3, 0.5))
-
-
 def machine(query: Query) -> Deployment:
     """The deployment of one replica. Raises InvalidQuery, with this question's own field names."""
     asked = infersize.Query(
@@ -223,17 +144,6 @@ def targets(query: Query, workload: Workload) -> Slo:
     """What goodput counts: the objectives of the workload's line, else those of the question."""
     ttft = query.slo_ttft_ms / 1000 or None if workload.ttft is None else workload.ttft
     return Slo(ttft_s=ttft, tpot_s=query.slo_tpot_ms / 1000 or None if workload.tpot is None else workload.tpot)
-
-
-def own_name(query: Query) -> str:
-    """What the reader's own trace is called; '' where the workload is none."""
-    return query.trace.rpartition(":")[2] if is_upload(query.trace) else "your trace" if query.trace.strip() else ""
-
-
-def own_trace(query: Query) -> Trace:
-    """The trace in the question: pasted, or a file that the page keeps. Raises TraceError, InputError."""
-    name, content = upload("trace", query.trace) if is_upload(query.trace) else ("trace", query.trace)
-    return read_trace(content, name=name, limit=query.limit, seed=query.seed)
 
 
 def limits(query: Query, deployment: Deployment) -> Limits:
@@ -390,14 +300,6 @@ def setup(query: Query, found: Scene, name: str) -> Setup:
         raise InputError("link_gb_s", 0, "no source says how two of these cards are joined; accepted: a bandwidth above 0")
     return Setup(engines=(one,) * (prefill + decode), prefill=prefill, link=Link(bytes_per_s=found.link_bytes_per_s),
                  seed=query.seed)
-
-
-def pools(text: str) -> tuple[int, int]:
-    """(prefill, decode) of 'P:D'. Raises InputError."""
-    parts = [part.strip() for part in text.split(":")]
-    if len(parts) != 2 or not all(part.isascii() and part.isdecimal() and 1 <= int(part) <= 64 for part in parts):
-        raise InputError("prefill_share", text, "accepted: P:D with whole numbers from 1 to 64, such as 1:2")
-    return int(parts[0]), int(parts[1])
 
 
 def answer(query: Query) -> Answer:
