@@ -110,7 +110,8 @@ def engine(found: Scene, policy: str, *, limits: Limits, prefix_caching: bool, p
         raise InputError("preemption", "swap", "no source gives this card's host link; accepted here: recompute")
     devices = found.deployment.parallel.devices
     return Engine(
-        policy=made(policy, found.cost, limits), limits=limits, cost=found.cost, blocks=int(found.blocks.value), block_size=block_size,
+        policy=made(policy, found.cost, limits), limits=limits, cost=found.cost, blocks=int(found.blocks.value),
+        block_size=block_size,
         prefix_caching=prefix_caching, preemption=preemption, block_bytes=found.block_bytes, devices=devices,
         host_blocks=SWAP_GIB * GIB // found.block_bytes if preemption == "swap" else 0,
         swap_bytes_per_s=found.host_bytes_per_s)
