@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from pycore.pack import nibbles
 from pycore.pack import scales as scale_types
+from pycore.pack.grid import Grid
 from pycore.pack.packed import Packed, Part, Section, Span, own, whole
 from pycore.pack.values import as_rows, checked_size, chosen, padded, stride_of
 
@@ -38,39 +39,21 @@ def quantise(values: object, *, group: int = 64, symmetric: bool = True, levels:
     chosen("group", group, GROUPS)
     chosen("levels", levels, LEVELS)
     grouped = padded(rows, group).reshape(-1, group)
-    scales, zeros, scale_bytes = parameters(grouped, symmetric, levels, scale_type)
-    codes = nearest(grouped, scales, zeros, 1 if symmetric and levels == 15 else 0)
-    stride = stride_of(shape[-1], group)
-    data = nibbles.pack(codes, nibble_order).tobytes() + scale_bytes + (b"" if symmetric else zero_bytes(zeros))
-    options = (("group", group), ("symmetric", symmetric), ("levels", levels), ("nibble_order", nibble_order),
-               ("scale_type", scale_type))
-    return Packed(format="int4", shape=shape, stride=stride, codes=codes.reshape(-1, stride), scales=scales,
-                  zeros=None if symmetric else zeros, data=data, options=options)
+    grid = Grid(bits=4, symmetric=symmetric, full=levels == 16, scale_type=scale_type)
+    scales, zeros = grid.parameters(grouped)
+    return made(grid.nearest(grouped, scales, zeros), scales, zeros, shape, group=group, symmetric=symmetric,
+                levels=levels, nibble_order=nibble_order, scale_type=scale_type)
 
 
-def parameters(grouped: "ndarray", symmetric: bool, levels: int, kind: str) -> tuple:
-    """(scales, zeros, bytes of the scales), each of one column, for groups in rows."""
-    import numpy as np
-
-    low, high = grouped.min(axis=1, keepdims=True), grouped.max(axis=1, keepdims=True)
-    if symmetric:
-        largest = np.maximum(np.abs(low), np.abs(high))
-        scales, data = scale_types.stored(largest / np.float32(7 if levels == 15 else 7.5), kind)
-        return scales, np.full_like(scales, MIDDLE), data
-    low, high = np.minimum(low, 0), np.maximum(high, 0)
-    scales, data = scale_types.stored((high.astype(np.float64) - low) / 15, kind)
-    zeros = np.clip(-np.rint(low * scale_types.reciprocal(scales)), 0, 15)
-    return scales, zeros.astype(np.float32), data
-
-
-def nearest(grouped: "ndarray", scales: "ndarray", zeros: "ndarray", lowest: int = 0) -> "ndarray":
-    """The nearest codes (uint8) to groups in rows, under given scales and zeros."""
-    import numpy as np
-
-    codes = np.multiply(grouped, scale_types.reciprocal(scales))
-    np.rint(codes, out=codes)
-    codes += zeros
-    return np.clip(codes, lowest, 15, out=codes).astype(np.uint8)
+def made(codes: "ndarray", scales: "ndarray", zeros: "ndarray", shape: tuple[int, ...], **options: object) -> Packed:
+    """The noun from codes (groups, group), scales and zeros (groups, 1) that the scale type holds exactly."""
+    stride = stride_of(shape[-1], options["group"])
+    scale_bytes = scale_types.stored(scales, options["scale_type"])[1]
+    symmetric = options["symmetric"]
+    data = (nibbles.pack(codes, options["nibble_order"]).tobytes() + scale_bytes
+            + (b"" if symmetric else zero_bytes(zeros)))
+    return Packed(format="int4", shape=tuple(shape), stride=stride, codes=codes.reshape(-1, stride), scales=scales,
+                  zeros=None if symmetric else zeros, data=data, options=tuple(options.items()))
 
 
 def zero_bytes(zeros: "ndarray") -> bytes:

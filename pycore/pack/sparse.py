@@ -155,10 +155,10 @@ def sections(packed: Packed) -> tuple[Section, ...]:
     """Values, then metadata."""
     import numpy as np
 
-    codes, decode = packed.codes.reshape(-1, 4), scale_types.decoder(packed.option("value_type"))
+    codes, decode = packed.codes.reshape(-1, 4).astype(np.int64), scale_types.decoder(packed.option("value_type"))
     stored = tuple(Part("code", "value", (Span(2 * place, 0, 8), Span(2 * place + 1, 0, 8)), decode) for place in range(2))
     value = Section(name="values", start=0, record_bytes=4, record_slots=4, records=packed.slots // 4,
-                    inside=lambda slot, record: stored[codes[record, slot] - 1:codes[record, slot]])
+                    inside=lambda slot, record: stored[max(codes[record, slot] - 1, 0):codes[record, slot]])
     if packed.option("metadata") == "plain":
         return value, Section(name="metadata", start=value.end, record_bytes=1, record_slots=8,
                               records=packed.slots // 8, inside=lambda slot, record: (quad(slot),))
