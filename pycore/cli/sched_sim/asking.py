@@ -33,12 +33,15 @@ OWN_FIELDS = {"gpu": "hardware", "sequences": "max_sequences", "cost_table": "cu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A question, and what came with it from files. `speed`: how much faster a trace is replayed."""
+    """A question, and what came with it from files. `speed`: how much faster a trace is replayed. `source`: the trace's
+    file as a command names it, '-' for standard input, '' for a trace that the query holds; `folder`: that of the tables."""
 
     query: Query
     trace: Trace | None = None
     tables: KernelTables | None = None
     speed: float = 1.0
+    source: str = ""
+    folder: str = ""
 
     @property
     def from_files(self) -> bool:
@@ -50,21 +53,25 @@ def read(options: Mapping[str, Any]) -> Asked:
     """The question that the options mean; --trace is read from its file. Raises StudioError."""
     options = dict(options)
     source = options.pop("trace", None)
-    query = ask(Query, options)
-    return Asked(query=query, trace=None if source in (None, "") else trace(source, query))
+    asked = Asked(query=ask(Query, options))
+    return asked if source in (None, "") else with_trace(asked, source)
 
 
-def trace(source: str, query: Query) -> Trace:
-    """A trace from a file, from standard input ('-'), or from the text itself. Raises TraceError."""
+def with_trace(asked: Asked, source: str) -> Asked:
+    """The question of a trace from a file, from standard input ('-'), or from the text itself. Raises TraceError."""
+    query = asked.query
     if source == "-":
-        return read_trace(sys.stdin.buffer, name="standard input", limit=query.limit, seed=query.seed)
+        found = read_trace(sys.stdin.buffer, name="standard input", limit=query.limit, seed=query.seed)
+        return replace(asked, trace=found, source=source)
     if "\n" in source or source.lstrip()[:1] in ("{", "["):
-        return read_trace(source, name="trace", limit=query.limit, seed=query.seed)
+        found = read_trace(source, name="trace", limit=query.limit, seed=query.seed)
+        return replace(asked, trace=found, query=replace(query, trace=source))
     if "\0" in source:
         raise InputError("trace", source, "accepted: the name of a file")
     if is_upload(source):  # a command that the page shows for a file chosen there
         source = source.rpartition(":")[2]
-    return read_trace(Path(source), limit=query.limit, seed=query.seed)
+    found = read_trace(Path(source), limit=query.limit, seed=query.seed)
+    return replace(asked, trace=found, source=f"./{source}" if source.startswith("-") else source)  # an option else
 
 
 @contextmanager

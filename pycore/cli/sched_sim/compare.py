@@ -7,7 +7,7 @@ import click
 from pycore.cli import output
 from pycore.cli.errors import flag
 from pycore.cli.options import QuestionCommand, question
-from pycore.cli.sched_sim import ahead, asking, outlook, report, waits
+from pycore.cli.sched_sim import again, ahead, asking, outlook, report, waits
 from pycore.cli.sched_sim.document import setting, whole
 from pycore.errors import InputError
 from pycore.systems.sched_sim import SCHEDULERS, Query
@@ -38,7 +38,7 @@ def command(**options: Any) -> None:
     with asking.own_names(scheduler="schedulers" if names else "scheduler", against="schedulers" if names else "against"):
         asked = asking.read(options | chosen(names))
         if url:
-            output.line(asking.page_address(asked.query))
+            output.line(again.only_address(asked))
             return
         found = asking.answer(asked)
     if as_json:

@@ -1,9 +1,11 @@
 """The answer as JSON. The keys of `figures` are kept stable for scripts; others may be added, none renamed."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from pycore.cli.sched_sim.asking import Asked, page_address
-from pycore.knobs import knobs, to_command
+from pycore.cli.sched_sim import again
+from pycore.cli.sched_sim.asking import Asked
+from pycore.knobs import knobs
 from pycore.ledger import Term
 from pycore.simulation.figures import Distribution
 from pycore.stats.estimates import TooFew
@@ -80,8 +82,8 @@ def whole(run: Run) -> dict[str, Any]:
     return figures(run) | more(run)
 
 
-def setting(asked: Asked, answer: Answer, command: str) -> dict[str, Any]:
-    """What was simulated, and how to ask for it again."""
+def setting(asked: Asked, answer: Answer, command: str, own: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """What was simulated, and how to ask for it again (see `again.command`)."""
     scene = answer.scene
     return {
         "model": scene.deployment.model.name,
@@ -92,8 +94,8 @@ def setting(asked: Asked, answer: Answer, command: str) -> dict[str, Any]:
         "workload_words": answer.workload_words,
         "notes": list(answer.notes),
         "query": question(asked.query),
-        "url": page_address(asked.query),
-        "command": to_command(asked.query, f"sched-sim {command}"),
+        **again.address(asked),
+        "command": again.command(asked, command, own),
     }
 
 

@@ -39,15 +39,16 @@ REQUEST_COLUMNS = tuple(name for name in RequestRecord.__dataclass_fields__ if n
 def command(what: str, **options: Any) -> None:
     """A run as a Perfetto trace, or as CSV by request or by step."""
     as_json, out = flag(options, "as_json"), options.pop("out")
-    asked = asking.alone(asking.read(options))
-    found = asking.answer(asked)
+    asked = asking.read(options)
+    found = asking.answer(asking.alone(asked))
     text = WRITERS[what](found.runs[0].result)
     if out in (None, "-"):
         sys.stdout.write(text)
     else:
         write(out, text)
         if as_json:
-            write_json({"written": out, "bytes": len(text.encode())} | setting(asked, found, f"export {what}"))
+            write_json({"written": out, "bytes": len(text.encode())}
+                       | setting(asked, found, f"export {what}", {"out": out}))
     report.hold(found.runs)
 
 

@@ -46,9 +46,9 @@ def command(**options: Any) -> None:
         output.line(asking.page_address(asked.query))
         return
     with asking.own_names(trace=""):
-        asked = replace(asked, trace=asking.trace(file, asked.query), speed=speed,
+        asked = replace(asking.with_trace(asked, file), speed=speed, folder=folder or "",
                         tables=read_profile(folder, asked.query) if folder else None)
-        run.show(asked, as_json=as_json, beside=options.get("against") is not None, command_name=f"replay {quoted(file)}")
+        run.show(asked, as_json=as_json, beside=options.get("against") is not None, command_name="replay")
 
 
 def factor(text: str | None) -> float:
@@ -62,10 +62,3 @@ def factor(text: str | None) -> float:
     if not 1e-3 <= found <= 1e6:
         raise InputError("speed", text, "accepted: a number from 0.001 to 1,000,000")
     return found
-
-
-def quoted(file: str) -> str:
-    """The file's name for a shell."""
-    import shlex
-
-    return shlex.quote(file)

@@ -7,7 +7,7 @@ import click
 from pycore.cli import output
 from pycore.cli.errors import flag
 from pycore.cli.options import QuestionCommand, question
-from pycore.cli.sched_sim import asking, outlook, report, waits
+from pycore.cli.sched_sim import again, asking, outlook, report, waits
 from pycore.cli.sched_sim.asking import Asked
 from pycore.cli.sched_sim.document import setting, whole
 from pycore.systems.sched_sim import Query
@@ -35,7 +35,7 @@ def command(**options: Any) -> None:
     as_json, url = flag(options, "as_json"), flag(options, "url")
     asked = asking.read(options)
     if url:
-        output.line(asking.page_address(asked.query))
+        output.line(again.only_address(asked))
         return
     show(asked, as_json=as_json, beside=options.get("against") is not None, command_name="run")
 
@@ -45,7 +45,8 @@ def show(asked: Asked, *, as_json: bool, beside: bool = False, command_name: str
     found = asking.answer(asked if beside else asking.alone(asked))
     if as_json:
         first, *others = found.runs
-        document = whole(first) | setting(asked, found, command_name) | waits.document(found) | outlook.document(found)
+        own = {"against": asked.query.against} if beside and asked.query.against == Query().against else {}
+        document = whole(first) | setting(asked, found, command_name, own) | waits.document(found) | outlook.document(found)
         output.write_json(document | ({"against": [whole(one) for one in others]} if others else {}))
     else:
         report.answer(found)

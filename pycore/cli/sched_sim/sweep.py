@@ -10,12 +10,14 @@ from pycore.cli import output
 from pycore.cli.errors import flag
 from pycore.cli.options import QuestionCommand, question
 from pycore.cli.progress import bar
-from pycore.cli.sched_sim import asking, workers
+from pycore.cli.sched_sim import again, asking, workers
+from pycore.cli.sched_sim.asking import Asked
 from pycore.cli.sched_sim.document import question as question_data
 from pycore.cli.sched_sim.outlook import TURNS, bracket
 from pycore.cli.sched_sim.points import Found, Place, places
 from pycore.errors import InputError
 from pycore.simulation.knee import Bend, bend
+from pycore.simulation.lengths import shown
 from pycore.systems.sched_sim import LABELS, Query
 from pycore.units import significant
 
@@ -51,7 +53,7 @@ def command(**options: Any) -> None:
     over = over or (asked.query.sweep if asked.query.sweep != "none" else "rate")
     asked = replace(asked, query=replace(asked.query, sweep=over))
     if url:
-        output.line(asking.page_address(asked.query))
+        output.line(again.only_address(asked, unsaid(asked.query, at)))
         return
     with asking.own_names():
         asking.prepared(asked)
@@ -59,7 +61,7 @@ def command(**options: Any) -> None:
     found = computed(points, processes, dask)
     curve = bend([one.point for one in found if one.point is not None]) if over == "rate" else None
     if as_json:
-        output.write_json(document(asked.query, over, found, curve))
+        output.write_json(document(asked, at, found, curve))
     else:
         show(asked.query, over, found, curve)
     hold(found)
@@ -78,11 +80,22 @@ def computed(points: Sequence[Place], processes: int, dask: str | None) -> tuple
     return tuple(sorted(found, key=lambda one: one.at))
 
 
-def document(query: Query, over: str, found: Sequence[Found], curve: Bend | None) -> dict[str, Any]:
-    """The sweep as one object."""
+def unsaid(query: Query, at: str | None) -> str:
+    """What no address of the page says of a sweep, '' for nothing."""
+    if at is not None:
+        return "points of one's own"
+    return "chunk budgets of disaggregated" if query.sweep == "chunk" and query.scheduler == "disaggregated" else ""
+
+
+def document(asked: Asked, at: str | None, found: Sequence[Found], curve: Bend | None) -> dict[str, Any]:
+    """The sweep as one object, with how to ask for it again."""
+    query, over = asked.query, asked.query.sweep
+    own = {"over": over} | ({} if at is None else {"at": ",".join(shown(one.at) for one in found)})
     key = "rate_per_s" if over == "rate" else "chunk_budget"
     made: dict[str, Any] = {
-        "over": over, "scheduler": query.scheduler, "query": question_data(query), "url": asking.page_address(query),
+        "over": over, "scheduler": query.scheduler, "query": question_data(query),
+        **again.address(asked, unsaid(query, at)),
+        "command": again.command(replace(asked, query=replace(query, sweep="none")), "sweep", own),
         "points": [{key: one.at, **one.figures, **({"fault": one.fault} if one.fault else {})} for one in found]}
     if curve is not None:
         made |= {name: bracket(getattr(curve, name)) for name in TURNS}

@@ -3,12 +3,15 @@
 import csv
 import io
 import json
+import shlex
+import sys
 
 import pytest
 
 from pycore.cli import errors
 from pycore.cli import sched_sim as program
-from pycore.systems.sched_sim import Query, answer, requests
+from pycore.knobs import from_url
+from pycore.systems.sched_sim import Query, answer, offered, requests
 
 SMALL = ["--workload", "poisson rate=8 prompt=256 output=32", "--limit", "60"]
 STABLE = ["requests", "completed", "dropped", "makespan_s", "ttft_ms", "tpot_ms", "itl_ms", "e2e_ms",
@@ -184,3 +187,108 @@ def test_a_request_that_was_dropped_or_never_waited_is_answered(run):
 def test_commands_that_explain_no_request_take_none(run, command):
     status, _, err = run(*command, *SMALL, "--request", "1")
     assert status == 2 and "--request" in err
+
+
+# The command and the address ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def log(tmp_path):
+    """A file whose name a shell would take apart."""
+    path = tmp_path / "a log; it's mine.csv"
+    path.write_text(LOG)
+    return path
+
+
+@pytest.fixture
+def kernels(tmp_path):
+    """Kernel times in LLMServingSim's layout, each of a microsecond or ten."""
+    dense = [f"{layer},{tokens},{tokens}" for tokens in (1, 4096) for layer in (
+        "layernorm", "qkv_proj", "rotary_emb", "o_proj", "gate_up_proj", "act_fn", "down_proj", "embedding", "final_layernorm")]
+    sequences = [f"{layer},{count},1" for layer in ("lm_head", "sampler") for count in (1, 256)]
+    attention = [f"{chunk},{before},{decoding},{context},10" for chunk, before in ((0, 0), (512, 0), (512, 4096))
+                 for decoding, context in ((0, 0), (1, 16), (1, 4096), (64, 16), (64, 4096)) if chunk or decoding]
+    folder = tmp_path / "kernel times"
+    folder.mkdir()
+    for name, head, rows in (("dense", "layer,tokens,time_us", dense), ("per_sequence", "layer,sequences,time_us", sequences),
+                             ("attention", "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us", attention)):
+        (folder / f"{name}.csv").write_text("\n".join((head, *rows)) + "\n")
+    return folder
+
+
+COMMANDS = {  # (arguments, whether an address holds them)
+    "a question": (["run", *SMALL, "--scheduler", "sjf"], True),
+    "beside the usual policy": (["run", *SMALL, "--against", "fcfs"], True),
+    "beside no policy": (["compare", *SMALL, "--against", ""], True),
+    "policies": (["compare", *SMALL, "--schedulers", "sjf,fcfs,chunked"], True),
+    "a file": (["run", "--trace", "LOG", "--limit", "20"], False),
+    "a file under several policies": (["compare", "--trace", "LOG", "--schedulers", "sjf,fcfs"], False),
+    "a log in the command": (["run", "--trace", LOG, "--limit", "9"], True),
+    "a replay": (["replay", "LOG", "--max-batched-tokens", "2048"], False),
+    "a faster replay": (["replay", "LOG", "--speed", "2.5"], False),
+    "a replay on other kernels": (["replay", "LOG", "--speed", "2", "--profile", "KERNELS", "--against", "fcfs"], False),
+    "a replay of a log in the command": (["replay", LOG], True),
+    "a faster replay of a log in the command": (["replay", LOG, "--speed", "2"], False),
+    "a request of a file": (["run", "--trace", "LOG", "--request", "3"], False),
+    "a sweep": (["sweep", *SMALL, "--over", "rate", "--processes", "1"], True),
+    "a sweep at one's own points": (["sweep", *SMALL, "--at", "3,6", "--processes", "1"], False),
+    "a sweep of a file": (["sweep", "--trace", "LOG", "--over", "chunk", "--processes", "1"], False),
+    "a sweep of a log in the command": (["sweep", "--trace", LOG, "--over", "rate", "--processes", "1"], True),
+    "chunks of two pools": (["sweep", *SMALL, "--over", "chunk", "--scheduler", "disaggregated", "--link-gb-s", "20",
+                             "--processes", "1"], False),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_command_that_is_said_asks_the_same_again(document, log, kernels, name):
+    arguments, addressed = COMMANDS[name]
+    found = document(*({"LOG": log, "KERNELS": kernels}.get(one, one) for one in arguments))
+    program_name, *again = shlex.split(found["command"])
+    assert program_name == "sched-sim" and document(*again) == found
+    if not addressed:
+        assert found["url"] is None and found["url_note"].startswith("no address holds ")
+        return
+    assert "url_note" not in found
+    query = from_url(Query, found["url"])
+    made = [found] if "makespan_s" in found else found.get("runs") or [
+        point for point in found["points"] if point["rate_per_s"] == requests_per_s(query)]
+    assert made and answer(query).runs[0].metrics.makespan.value == made[0]["makespan_s"]
+
+
+def requests_per_s(query):
+    """Its own rate, in the words of the page."""
+    return offered(requests(query))
+
+
+def test_a_log_from_standard_input_is_asked_for_there(document, monkeypatch):
+    class Input:
+        buffer = io.BytesIO(LOG.encode())
+
+    monkeypatch.setattr(sys, "stdin", Input)
+    found = document("replay", "-", "--limit", "5")
+    assert found["command"] == "sched-sim replay - --limit 5" and found["url"] is None and "standard input" in found["url_note"]
+
+
+def test_a_file_chosen_on_the_page_is_named_in_the_command(document, log, monkeypatch):
+    monkeypatch.chdir(log.parent)
+    found = document("run", "--trace", f"upload:{'0' * 16}:{log.name}")
+    assert shlex.split(found["command"]) == ["sched-sim", "run", "--trace", log.name]
+    (log.parent / "-x.csv").write_text(LOG)
+    assert shlex.split(document("run", "--trace", "-x.csv")["command"])[-1] == "./-x.csv"
+
+
+@pytest.mark.parametrize("arguments", [["run", "--trace", "LOG"], ["compare", "--trace", "LOG"], ["sweep", "--trace", "LOG"],
+                                       ["sweep", "--at", "3"]])
+def test_an_address_that_would_ask_something_else_is_refused(run, log, arguments):
+    status, out, err = run(*(log if one == "LOG" else one for one in arguments), "--hardware", "l40s", "--url")
+    assert (status, out) == (2, "") and "--url" in err and "hardware=l40s" in err
+    machine = run("replay", log, "--hardware", "l40s", "--url")
+    assert machine[:2] == (0, "?hardware=l40s\n")  # its help says that the trace is dropped there
+
+
+def test_an_export_says_how_it_was_made(document, log, tmp_path):
+    out = tmp_path / "steps of it.csv"
+    found = document("export", "steps", "--trace", log, "--out", out)
+    text = out.read_text()
+    out.unlink()
+    assert document(*shlex.split(found["command"])[1:]) == found and out.read_text() == text
