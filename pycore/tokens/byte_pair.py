@@ -16,7 +16,7 @@ class BytePair:
     """A byte-level tokenizer of one vocabulary. Texts come normalised."""
 
     def __init__(self, vocabulary: Vocabulary, pattern: str):
-        self.vocabulary, self.cutter = vocabulary, Cutter(pattern)
+        self.vocabulary, self.cutter = vocabulary, Cutter(pattern, by_category=True)
         ids = range(vocabulary.first_id, vocabulary.first_id + len(vocabulary.tokens))
         self.ranks = dict(zip(vocabulary.tokens, ids, strict=True))
         for text, number in vocabulary.specials.items():

@@ -1,16 +1,15 @@
 """Byte-pair merging of one piece: of all neighbours whose union is known, the pair of lowest rank merges first, the
 leftmost of equals; again, until nothing merges.
 
-A piece is a sequence (bytes, or text for SentencePiece) and a symbol a slice of it. Short pieces are scanned for the
-lowest rank, which is fastest up to some hundred symbols; long ones keep a heap and linked neighbours, so that time grows
-as n log n.
+A piece is a sequence (bytes, or text for SentencePiece) and a symbol a slice of it. The shortest pieces are scanned for the
+lowest rank; others keep a heap and linked neighbours, so that time grows as n log n.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-SCANNED = 160
+SCANNED = 10
 """Symbols up to which scanning is faster than the heap (measured)."""
 NEVER = 1 << 60
 
@@ -43,29 +42,32 @@ def by_scan(piece: Sequence, rank_of: Callable) -> list:
 
 
 def by_heap(piece: Sequence, rank_of: Callable) -> list:
-    """Merge with a heap of (rank, place); an entry whose rank is no longer that of its place is stale."""
+    """Merge with a heap of (rank, place) in one number; an entry whose rank is no longer that of its place is stale."""
     count = len(piece)
+    shift = count.bit_length()
+    mask = (1 << shift) - 1
     following, before = list(range(1, count + 2)), list(range(-1, count))
-    ranks = [rank_of(piece[start:start + 2], NEVER) for start in range(count - 1)] + [NEVER]
-    heap = [rank * count + place for place, rank in enumerate(ranks) if rank != NEVER]
+    ranks = [rank_of(piece[start:start + 2]) for start in range(count - 1)] + [None]
+    heap = [rank << shift | place for place, rank in enumerate(ranks) if rank is not None]
     heapify(heap)
     while heap:
-        best, place = divmod(heappop(heap), count)
-        if ranks[place] != best:
+        entry = heappop(heap)
+        place = entry & mask
+        if ranks[place] != entry >> shift:
             continue
         gone = following[place]
-        end = following[gone]
-        following[place], ranks[gone], ranks[place] = end, NEVER, NEVER
+        end = following[place] = following[gone]
+        ranks[gone] = ranks[place] = None
         if end < count:
             before[end] = place
-            rank = ranks[place] = rank_of(piece[place:following[end]], NEVER)
-            if rank != NEVER:
-                heappush(heap, rank * count + place)
+            rank = ranks[place] = rank_of(piece[place:following[end]])
+            if rank is not None:
+                heappush(heap, rank << shift | place)
         left = before[place]
         if left >= 0:
-            rank = ranks[left] = rank_of(piece[left:end], NEVER)
-            if rank != NEVER:
-                heappush(heap, rank * count + left)
+            rank = ranks[left] = rank_of(piece[left:end])
+            if rank is not None:
+                heappush(heap, rank << shift | left)
     found, start = [], 0
     while start < count:
         found.append(piece[start:following[start]])

@@ -10,6 +10,7 @@ import re
 import unicodedata
 
 from pycore.tokens import ranges
+from pycore.tokens.patterns import ASTRAL
 
 SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]")
 Spans = list[tuple[int, int]]
@@ -17,7 +18,11 @@ Spans = list[tuple[int, int]]
 
 def repaired(text: str) -> str:
     """Pairs of surrogates as the character they stand for, lone ones as U+FFFD, as tiktoken does."""
-    return SURROGATES.sub(joined, text) if not text.isascii() and SURROGATES.search(text) else text
+    try:
+        text.encode()  # far faster than to search
+    except UnicodeEncodeError:
+        return SURROGATES.sub(joined, text)
+    return text
 
 
 def joined(match: re.Match[str]) -> str:
@@ -26,29 +31,32 @@ def joined(match: re.Match[str]) -> str:
     return found.encode("utf-16", "surrogatepass").decode("utf-16") if len(found) == 2 else "\ufffd"
 
 
+def furthest(text: str) -> int:
+    """Up to where a class must reach for a text: `re` walks the ranges beyond the first plane one by one."""
+    return ranges.LAST if ASTRAL.search(text) else 0xFFFF
+
+
 @functools.cache
-def frozen() -> re.Pattern[str]:
+def frozen(last: int) -> re.Pattern[str]:
     """Runs of characters that stay as they are."""
-    return re.compile(f"({ranges.spelled(ranges.shipped()['frozen'])}+)")
+    return re.compile(f"({ranges.spelled(ranges.shipped()['frozen'], last)}+)")
 
 
 @functools.cache
-def clusters() -> re.Pattern[str]:
+def clusters(last: int) -> re.Pattern[str]:
     """Parts of a text that normalise by themselves: one character and those after it that may join it."""
     joining = ranges.shipped()["joining"]
-    joins, others = ranges.spelled(joining), ranges.spelled(ranges.complement(joining))
-    return re.compile(f"{others}?{joins}+|{ranges.spelled(ranges.EVERY)}")
+    joins, others = ranges.spelled(joining, last), ranges.spelled(ranges.complement(joining), last)
+    return re.compile(f"{SURROGATES.pattern}|{others}?{joins}+|{ranges.spelled(ranges.EVERY)}")
 
 
 def normalised(text: str, form: str | None) -> str:
     """The text in a form ('NFC', 'NFKC'; None: only surrogates repaired)."""
     text = repaired(text)
-    if form is None or text.isascii():
+    if form is None or text.isascii() or unicodedata.is_normalized(form, text):
         return text
-    if not frozen().search(text):
-        return unicodedata.normalize(form, text)
     return "".join(part if place % 2 else unicodedata.normalize(form, part)
-                   for place, part in enumerate(frozen().split(text)))
+                   for place, part in enumerate(frozen(furthest(text)).split(text)))
 
 
 def aligned(text: str, form: str | None) -> tuple[str, Spans | None]:
@@ -60,7 +68,7 @@ def aligned(text: str, form: str | None) -> tuple[str, Spans | None]:
     if whole == text:
         return whole, None
     parts, spans, start = [], [], 0
-    for match in re.finditer(f"{SURROGATES.pattern}|{clusters().pattern}", text):
+    for match in clusters(furthest(text)).finditer(text):
         part = normalised(match[0], form)
         end = start + len(match[0])
         parts.append(part)

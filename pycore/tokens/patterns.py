@@ -1,13 +1,15 @@
 r"""How texts are cut before any merging: the pre-tokenisers' patterns, and their translation to Python's `re`.
 
 A pattern is written as its makers write it (Rust, Oniguruma): `\p{L}`, `\s`, `(?i:...)`. Python's `re` has no `\p` and
-its `\s` differs, so classes are spelled out from `ranges`. Each pattern is compiled three times, when first needed: for
-texts of ASCII, for texts within the Basic Multilingual Plane, for all others. A class with ranges beyond that plane is
-walked range by range by `re`; most texts need none of them.
+its `\s` differs, so classes are spelled out from `ranges`. Each pattern is compiled when first needed: for texts of ASCII,
+for texts within the Basic Multilingual Plane, for all others. A class with ranges beyond that plane is walked range by
+range by `re`, ten times slower: patterns that only ask for general categories read a character from beyond as one of the
+same category within (`masked`).
 """
 
 import functools
 import re
+from bisect import bisect_right
 from itertools import pairwise
 
 from pycore.errors import InputError
@@ -39,15 +41,20 @@ QUANTIFIER = re.compile(r"[*+?][+?]?|\{\d*,?\d*\}[+?]?")
 PROPERTY = re.compile(r"\\([pP])(?:\{(\^?)([^{}]*)\}|([A-Z]))")
 CODE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|x\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8}))")
 GROUP = re.compile(r"\(\?(?:i:|:|=|!|<=|<!|>)")
+STAND_INS = {"Lu": "\u0100", "Ll": "\u0101", "Lt": "\u01c5", "Lm": "\u02b0", "Lo": "\u05d0", "M": "\u0301", "N": "\u00b2",
+             "P": "\u00bf", "S": "\u00ac", "C": "\ue000"}
 SHORT = {"s": "space", "d": "Nd", "w": "word"}
 CONTROL = {"r": 13, "n": 10, "t": 9, "f": 12, "v": 11, "0": 0, "a": 7, "e": 27}
 
 
 class Cutter:
-    """A pattern, ready to cut texts. Raises InputError where it says something that is not understood here."""
+    """A pattern, ready to cut texts. Raises InputError where it says something that is not understood here.
 
-    def __init__(self, pattern: str):
-        self.pattern = pattern
+    `by_category`: beyond the first plane it asks for nothing but a character's general category.
+    """
+
+    def __init__(self, pattern: str, *, by_category: bool = False):
+        self.pattern, self.by_category = pattern, by_category
         self.compiled: dict[int, re.Pattern[str]] = {}
         translated(pattern, 0x7F)
 
@@ -65,6 +72,9 @@ class Cutter:
 
     def cut(self, text: str) -> list[str]:
         """The pieces that match, in order; of a text that the pattern covers they are all of it."""
+        if self.by_category and not text.isascii() and ASTRAL.search(text):
+            spans = map(re.Match.span, self.compile(0xFFFF).finditer(masked(text)))
+            return [text[start:end] for start, end in spans]
         return self.fit(text).findall(text)
 
     def isolate(self, text: str) -> list[str]:
@@ -72,6 +82,23 @@ class Cutter:
         spans = [match.span() for match in self.fit(text).finditer(text) if match.end() > match.start()]
         ends = [0, *(end for span in spans for end in span), len(text)]
         return [text[start:end] for start, end in pairwise(ends) if end > start]
+
+
+def masked(text: str) -> str:
+    """The text with a character of the same category in place of each one beyond the first plane."""
+    return ASTRAL.sub(lambda match: stand_in(match[0]), text)
+
+
+@functools.lru_cache(maxsize=4096)
+def stand_in(character: str) -> str:
+    """A character of the first plane, of the same category as one beyond."""
+    point = ord(character)
+    for category, found in STAND_INS.items():
+        runs = ranges.named(category)
+        place = bisect_right(runs, (point, ranges.LAST))
+        if place and runs[place - 1][1] >= point:
+            return found
+    return STAND_INS["C"]
 
 
 @functools.lru_cache(maxsize=32)
