@@ -152,8 +152,10 @@ def supply(name: str, say: Callable[[str], None]) -> Path:
 
 
 def notices() -> str:
-    """Licences and notices of the vocabularies and samples."""
-    return "\n\n".join(f"{one.name}, from {one.package}\n{one.licence}\n{one.notice}" for one in terms())
+    """Licences, in full, and notices of the vocabularies and samples."""
+    from pycore.tokens.notices import notices as whole  # reads texts that a page's zip does not hold
+
+    return whole()
 
 
 def headline(page: Page) -> str:
