@@ -1,9 +1,7 @@
 """`sched-sim export`: a run as files for other tools."""
 
-import csv
-import io
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +13,8 @@ from pycore.cli.output import write_json
 from pycore.cli.sched_sim import asking, report
 from pycore.cli.sched_sim.document import setting
 from pycore.errors import SourceError
-from pycore.simulation.records import RequestRecord, Result, StepRecord
-from pycore.systems.sched_sim import Query
+from pycore.simulation import sheets
+from pycore.systems.sched_sim import Query, Run
 
 EPILOG = """\b
 Examples:
@@ -25,10 +23,10 @@ Examples:
   sched-sim export steps --trace azure.csv.gz --limit 1000 --out steps.csv
 
 \b
-Times in the CSV files are integer nanoseconds from the run's beginning; an empty cell is a thing that never happened.
+Times in the CSV files are nanoseconds from the run's beginning, ttft_ns, tpot_ns, e2e_ns and queueing_ns how long each
+took; an empty cell is a thing that never happened. The page's files have the same columns.
 Exit status: 0 written; 2 the question cannot be answered.
 """
-REQUEST_COLUMNS = tuple(name for name in RequestRecord.__dataclass_fields__ if name not in ("spans", "gaps"))
 
 
 @click.command(cls=QuestionCommand, epilog=EPILOG)
@@ -41,7 +39,7 @@ def command(what: str, **options: Any) -> None:
     as_json, out = flag(options, "as_json"), options.pop("out")
     asked = asking.read(options)
     found = asking.answer(asking.alone(asked))
-    text = WRITERS[what](found.runs[0].result)
+    text = WRITERS[what](found.runs[0])
     if out in (None, "-"):
         sys.stdout.write(text)
     else:
@@ -60,39 +58,21 @@ def write(out: str, text: str) -> None:
         raise SourceError(out, f"cannot be written: {getattr(error, 'strerror', None) or error}", "out") from None
 
 
-def perfetto(result: Result) -> str:
+def perfetto(run: Run) -> str:
     """The run as a Chrome trace."""
     from pycore.simulation.perfetto import trace_text
 
-    return trace_text(result)
+    return trace_text(run.result)
 
 
-def requests(result: Result) -> str:
+def requests(run: Run) -> str:
     """A row a request, in order of arrival."""
-    rows = ([getattr(request, name) for name in REQUEST_COLUMNS] for request in result.requests)
-    return csv_text(REQUEST_COLUMNS, rows)
+    return sheets.requests_text([(run.label, run.result)])
 
 
-def steps(result: Result) -> str:
+def steps(run: Run) -> str:
     """A row a step, server after server."""
-    return csv_text(("server", "step", *StepRecord._fields), (
-        (server.name, number, *step) for server in result.servers for number, step in enumerate(server.steps)))
+    return sheets.steps_text([(run.label, run.result)])
 
 
-def csv_text(columns: tuple[str, ...], rows: Iterator[Any]) -> str:
-    """Comma-separated values with a header. A text that a spreadsheet would run as a formula gets a quote in front."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([cell(value) for value in row] for row in rows)
-    return buffer.getvalue()
-
-
-def cell(value: object) -> object:
-    """None is empty; see `csv_text`."""
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
-        return "'" + value
-    return "" if value is None else value
-
-
-WRITERS: dict[str, Callable[[Result], str]] = {"perfetto": perfetto, "requests": requests, "steps": steps}
+WRITERS: dict[str, Callable[[Run], str]] = {"perfetto": perfetto, "requests": requests, "steps": steps}

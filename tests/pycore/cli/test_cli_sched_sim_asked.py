@@ -292,3 +292,24 @@ def test_an_export_says_how_it_was_made(document, log, tmp_path):
     text = out.read_text()
     out.unlink()
     assert document(*shlex.split(found["command"])[1:]) == found and out.read_text() == text
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_log_of_requests_has_latencies_that_the_summary_is_made_of(run, document):
+    asked = [*SMALL, "--scheduler", "sjf"]
+    rows, found = list(csv.DictReader(io.StringIO(run("export", "requests", *asked)[1]))), document("run", *asked)
+    assert {row["policy"] for row in rows} == {found["label"]}
+    for name in ("ttft", "tpot", "e2e", "queueing"):
+        values = [float(row[f"{name}_ns"]) for row in rows]
+        assert sum(values) / len(values) / 1e6 == pytest.approx(found[f"{name}_ms"]["mean"])
+    for row in rows:
+        assert int(row["e2e_ns"]) == int(row["finished_ns"]) - int(row["arrival_ns"])
+        assert float(row["tpot_ns"]) * (int(row["generated_tokens"]) - 1) == pytest.approx(int(row["e2e_ns"]) - int(row["ttft_ns"]))
+
+
+def test_what_never_happened_is_an_empty_cell(run):
+    rows = list(csv.DictReader(io.StringIO(run("export", "requests", "--workload", "stall", "--kv-blocks", "1")[1])))
+    assert len(rows) == 24 and all(row["ttft_ns"] == row["tpot_ns"] == row["finished_ns"] == "" for row in rows)
+    assert all(row["dropped"].startswith("prompt and output need") for row in rows)
