@@ -61,12 +61,12 @@ class SentencePiece:
         return self.pattern.findall(text.replace(MARK, " "))
 
     def piece_ids(self, piece: str) -> tuple[int, ...]:
-        """Ids of one piece; a character without a piece of its own gives its bytes' ids."""
+        """Ids of one piece; a character without a piece of its own gives its bytes' ids. Nothing is looked up whole: a few
+        pieces of Gemma's (" YYYY") are not what their own characters merge to.
+        """
         if piece in self.literals:
             return (self.literals[piece],)
         ranks, found = self.ranks, []
-        if piece in ranks:  # each piece is what its own characters merge to (tested)
-            return (ranks[piece],)
         for symbol in merged(piece, ranks):
             if symbol in ranks:
                 found.append(ranks[symbol])
