@@ -88,7 +88,6 @@ class Heat:
     family_names: tuple[str, ...] = help_field("families of the rows, for the filter")
     scripts: tuple[Summary, ...] = help_field("medians by script")
     families: tuple[Summary, ...] = help_field("medians by family")
-    official: int = help_field("how many columns are official")
     everything: str = help_field("a link that lifts the filters, or '' where none is set")
 
 
@@ -109,7 +108,6 @@ def heat(answer: Any) -> Heat:
         legend=legend(grid), measures=measures(query), sorts=sorts(query),
         script_names=distinct(row.script for row in rows), family_names=distinct(row.family for row in rows),
         scripts=summaries(grid.scripts), families=summaries(grid.families),
-        official=sum(one.exact for one in grid.columns),
         everything=also(query, scripts="", families="", find="") if filtered else "")
 
 

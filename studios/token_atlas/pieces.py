@@ -91,8 +91,18 @@ def one(text: str, number: int, colour: int, same: bool, special: bool) -> str:
 @functools.lru_cache(maxsize=1 << 14)
 def part(text: str, hexadecimal: str, number: int) -> str:
     """A token that is part of a character: its letters where it has whole ones, else its bytes."""
-    mark = "\u25cc" if text and marks().match(text) else ""
-    return f'<i title="{number}">{mark}{shown(text) or hexadecimal}</i>'
+    return f'<i title="{number}">{alone(text) or hexadecimal}</i>'
+
+
+def alone(text: str) -> str:
+    """A text that stands by itself: joiners are named, and a mark has the circle that stands for its letter."""
+    if text in ("\u200c", "\u200d"):
+        return code_point(text)
+    return ("\u25cc" if text and marks().match(text) else "") + shown(text).replace("<wbr>", "").replace("<br>", "")
+
+
+def code_point(letter: str) -> str:
+    return f"U+{ord(letter):04X}"
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -105,9 +115,9 @@ def shown(text: str) -> str:
 def letter_shown(letter: str) -> str:
     """One code point."""
     if letter in VISIBLE:
-        return f"<u>{VISIBLE[letter]}</u>" + ("<br>" if letter == "\n" else "")
-    if invisible().match(letter):
-        return f"<u>U+{ord(letter):04X}</u>"
+        return f"<wbr><u>{VISIBLE[letter]}</u>" + ("<br>" if letter == "\n" else "")
+    if invisible().match(letter) or "\ud800" <= letter <= "\udfff":
+        return f"<em>{code_point(letter)}</em>"
     return str(escape(letter))
 
 

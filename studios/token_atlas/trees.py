@@ -5,7 +5,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from studios.token_atlas.pieces import marks, shown
+from studios.token_atlas.pieces import alone
 
 
 @functools.lru_cache(maxsize=32)
@@ -28,4 +28,4 @@ def named(piece: bytes) -> str:
         text = piece.decode()
     except UnicodeDecodeError:
         return f"<u>{piece.hex(' ')}</u>"
-    return ("\u25cc" if marks().match(text) else "") + shown(text).replace("<br>", "")
+    return alone(text)

@@ -15,10 +15,11 @@ from studios.explain import Ledger, Number, help_field, plain
 from studios.marks import percent
 from studios.token_atlas.heat import Choice
 from studios.token_atlas.names import SHORT, also, short
-from studios.token_atlas.pieces import MOST_SHOWN, tokens
+from studios.token_atlas.pieces import MOST_SHOWN, shown, tokens
 from studios.token_atlas.trees import tree_html
 
 MOST_IDS = 4_000
+MOST_READ = 160
 SAMPLES = ("eng_Latn", "hin_Deva", "arb_Arab", "zho_Hans", "mya_Mymr", "tha_Thai", "yor_Latn")
 MILLION = 1_000_000
 
@@ -41,7 +42,7 @@ class Under:
     ids: str = help_field("the ids, by spaces")
     ids_unseen: str = help_field("how many ids are not listed, or ''")
     round_trip: bool = help_field("whether decoding gives back what the tokenizer read")
-    read: str = help_field("what it read where that is not the text given, or ''")
+    read: Markup = help_field("the beginning of what it read where that is not the text given, escaped; or empty")
     tree: Markup = help_field("the word's merge trees, escaped; empty where there is none")
     tree_tokens: str = help_field("'3 tokens'")
 
@@ -135,7 +136,7 @@ def under(one: Any, text: str, common: frozenset, count: Number, ends: tuple[int
         unseen=f"The first {MOST_SHOWN:,} of {total:,} tokens are drawn." if total > MOST_SHOWN else "",
         ids=" ".join(map(str, one.ids[:MOST_IDS])),
         ids_unseen=f"{total - MOST_IDS:,} more ids are in the download." if total > MOST_IDS else "",
-        round_trip=one.round_trip, read="" if one.read is None else plain(one.read, 160),
+        round_trip=one.round_trip, read=Markup(shown((one.read or "")[:MOST_READ])),
         tree=tree_html(one.trees) if asked else Markup(""),
         tree_tokens=f"{len(one.trees)} token{'' if len(one.trees) == 1 else 's'}" if one.trees else "")
 
