@@ -8,6 +8,7 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from pycore.errors import InputError
 from pycore.tokens import patterns
@@ -89,7 +90,7 @@ def parsed(data: bytes, name: str) -> dict:
     return table
 
 
-def part(table: Mapping, key: str, kind: type, name: str):  # whatever `kind` is
+def part(table: Mapping, key: str, kind: type, name: str) -> Any:
     """A part that must be there. Raises InputError."""
     if key not in table or not isinstance(table[key], kind):
         said = "is missing" if key not in table else f"is not {'an object' if kind is dict else 'a list'}"

@@ -10,6 +10,8 @@
 import functools
 import json
 from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 
 from pycore.cache import place, put
 from pycore.packages import digest, members
@@ -66,7 +68,7 @@ def tiktoken_ids(name: str) -> Ids:
     return lambda text: encoding.encode_ordinary(prepare(text))
 
 
-def published_pattern(module, name: str) -> str:
+def published_pattern(module: ModuleType, name: str) -> str:
     """The pattern that tiktoken's package has for an encoding; its ranks, which it would download, are not asked for."""
     load, module.load_tiktoken_bpe = module.load_tiktoken_bpe, lambda *_, **__: {}
     try:
@@ -90,7 +92,7 @@ def tokenizers_ids(name: str) -> Ids:
     return lambda text: tokenizer.encode(text, add_special_tokens=False).ids
 
 
-def converted(vocabulary: Vocabulary):
+def converted(vocabulary: Vocabulary) -> Any:
     """A tokenizers.Tokenizer of a byte-level vocabulary: each piece with every split into two others as its merges."""
     from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 

@@ -14,6 +14,7 @@ import sys
 import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType
 
 from runtime.measure.tables import csv_text, settle
 
@@ -25,7 +26,7 @@ BREAKS = ("Control", "Extend", "Prepend", "SpacingMark", "Regional_Indicator", "
 EVERY = [point for point in range(0x110000) if not 0xD800 <= point < 0xE000]
 
 
-def tables_of_unicode():  # a module: no type says more
+def tables_of_unicode() -> ModuleType:
     """The module with the stated version's tables."""
     if unicodedata.unidata_version == VERSION:
         return unicodedata
@@ -47,7 +48,7 @@ def spelled(points: Iterable[int]) -> str:
     return " ".join(f"{first:x}" if first == last else f"{first:x}-{last:x}" for first, last in runs)
 
 
-def categories(unicode) -> dict[str, list[int]]:
+def categories(unicode: ModuleType) -> dict[str, list[int]]:
     """Code points by general category; what is not assigned, private or a surrogate is left to the complement."""
     found: dict[str, list[int]] = {}
     for point in EVERY:
@@ -78,7 +79,7 @@ def breaks() -> dict[str, list[int]]:
         "pictographic": sorted(tables._EXT_PICTOGR)}
 
 
-def frozen(unicode) -> set[int]:
+def frozen(unicode: ModuleType) -> set[int]:
     """What later Unicode reorders, decomposes or composes and `tokenizers` does not; with the bases composed from."""
     from tokenizers import normalizers
 
@@ -96,7 +97,7 @@ def frozen(unicode) -> set[int]:
     return found
 
 
-def joining(unicode, left_alone: set[int]) -> list[int]:
+def joining(unicode: ModuleType, left_alone: set[int]) -> list[int]:
     """What may change with the character before it when a text is normalised: marks, and second halves of composites."""
     second = {chr(point) for point in (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))}  # Hangul vowels and finals
     for point in EVERY:
