@@ -11,6 +11,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
@@ -70,7 +71,8 @@ def link(word: str) -> str:
     word = word.strip()
     if not 0 < len(word) <= LONGEST_WORD:
         return "<a>"
-    return f'<a href="?word={escape(written(word))}" data-also tabindex="-1">'
+    asked = invisible().sub(lambda found: quote(found[0]), written(word))
+    return f'<a href="?word={escape(asked)}" data-also tabindex="-1">'
 
 
 def group_html(group: Sequence[Any], text: str, colour: int, same: bool) -> str:
