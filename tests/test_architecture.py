@@ -18,7 +18,7 @@ LAYERS = (
      "pycore.pack"),
     ("pycore.layout", "pycore.vram", "pycore.roofline"),
     ("pycore.speculative", "pycore.cost", "pycore.hub", "pycore.serving"),
-    ("pycore.matrix", "pycore.simulation", "pycore.atlas"),
+    ("pycore.matrix", "pycore.simulation", "pycore.atlas", "pycore.quality"),
     ("pycore.systems",),
     ("pycore.cli",),
 )
