@@ -23,7 +23,7 @@ NAMES: dict[str, Any] = {"__name__": "__console__", "__builtins__": __builtins__
 async def run(message: str, bring: Bring | None = None) -> str:
     """Run a "run" message (site/bridge/protocol.d.ts); the reply as JSON text. `await` works at the top level.
 
-    `bring(name, path)` fetches a file that the question needs (`pycore.cache.Needs`).
+    `bring(name, path)` fetches a file that the question needs (`pycore.cache.Needs`); without a path, a package.
     """
     asked = json.loads(message)
     output = io.StringIO()
@@ -57,6 +57,8 @@ async def bind(name: str, form: str, bring: Bring | None) -> None:
         if isinstance(page, Needs) and bring:
             for file in page.files:
                 await bring(file, str(place(file)))
+            for package in page.packages:
+                await bring(package, "")
     NAMES.update(query=query, answer=page.answer)
 
 

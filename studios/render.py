@@ -28,8 +28,13 @@ waiting, not the download. Nothing is fetched before a studio needs it; a single
 Yield a Page that needs no file first: the worker compares it with the painted one before it says that it is ready, and
 then goes on with the default question's rest, files included, in the background.
 
+What needs a package that is loaded after the start (PACKAGES) waits for it the same way: `Needs(packages=("numpy",))`
+where `pycore.cache.absent` finds it absent.
+
 An element input[type=file][data-store=FIELD] keeps a reader's own file of any kind in the worker's memory (at most 64 MiB)
 and puts a reference into the field; `pycore.cache.upload(field, reference)` gives name and bytes, or an InputError.
+With [data-open=FIELD] the file may have any size and is not read: `pycore.cache.opened(field, reference)` gives its name,
+its size and a reader of ranges.
 
 A Page is a dataclass whose fields are the context of `panel.html.j2`; its `answer` is what the Python drawer binds.
 The template also has `source_url(term.line)` ("" where there is no link), the filters of `filters()`, and
@@ -55,7 +60,7 @@ import jinja2
 from markupsafe import Markup
 
 from pycore import units
-from pycore.cache import Needs, keep_upload, place
+from pycore.cache import Needs, keep_open, keep_upload, place
 from pycore.errors import InvalidQuery, SourceError, StudioError
 from pycore.knobs import Knob, from_url, to_command, to_python, to_url
 
@@ -162,7 +167,8 @@ def supplied(steps: Iterator[Any]) -> Generator[Any, str | None, None]:
     while item is not None:
         fault = yield item
         try:
-            item = steps.throw(SourceError(", ".join(item.files), fault)) if fault else next(steps, None)
+            wanted = ", ".join((*item.files, *item.packages)) if fault else ""
+            item = steps.throw(SourceError(wanted, fault)) if fault else next(steps, None)
         except StopIteration:
             return
 
@@ -181,7 +187,8 @@ def relayed(items: Generator[Any, str | None, None], write: Callable[[Any], Any]
 def on_the_way(item: Any) -> dict | None:
     """The message for what is no Page yet: a report, or files that are needed; None for a Page."""
     if isinstance(item, Needs):
-        return {"type": "needs", "files": [{"name": name, "path": str(place(name))} for name in item.files]}
+        return {"type": "needs", "files": [{"name": name, "path": str(place(name))} for name in item.files],
+                "packages": list(item.packages)}
     if hasattr(item, "stage") and hasattr(item, "fraction"):
         return {"type": "progress", "stage": item.stage, "fraction": item.fraction}
     return None
@@ -194,6 +201,18 @@ def keep(name: str, data: Any) -> str:
         return json.dumps({"reference": keep_upload(name, content), "message": ""})
     except StudioError as error:
         return json.dumps({"reference": "", "message": str(error)})
+
+
+def keep_file(name: str, size: int, mark: str, read: Callable[[int, int], Any]) -> str:
+    """Keep a reader's own file open: `read(first, count)` gives a buffer of those bytes. The reply as of `keep`."""
+    def ranged(first: int, count: int) -> bytes:
+        try:
+            part = read(first, count)
+            return part.to_bytes() if hasattr(part, "to_bytes") else bytes(part)
+        except Exception as error:  # the browser's own words: the file was moved or changed meanwhile
+            raise SourceError(name, f"can no longer be read: {error}") from None
+
+    return json.dumps({"reference": keep_open(name, size, ranged, mark), "message": ""})
 
 
 def told(messages: Generator[dict, str | None, None]) -> Generator[dict, str | None, None]:

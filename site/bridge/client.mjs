@@ -162,8 +162,9 @@ async function keep(field, file) {
   status.textContent = `Reading ${file.name}`;
   if (!ready) return;
   try {
-    const buffer = await file.arrayBuffer();
-    worker.postMessage({ message: JSON.stringify({ type: "store", field, name: file.name }), files: { file: buffer } }, [buffer]);
+    const type = document.querySelector(`[data-open="${CSS.escape(field)}"]`) ? "open" : "store";
+    const content = type === "open" ? file : await file.arrayBuffer();
+    worker.postMessage({ message: JSON.stringify({ type, field, name: file.name }), files: { file: content } }, type === "open" ? [] : [content]);
   } catch (error) { kept.delete(field); refuse([{ field, message: `${file.name} cannot be read: ${error.message}`, suggestions: [] }]); }
 }
 

@@ -88,24 +88,25 @@ async function limited(response, where) {
 
 // Texts that come from elsewhere: chosen files, dropped files, an address behind a button.
 export function sources(form, changed, keep, fail) {
-  const take = (name, file) => (file.size > STORE_LIMIT ? fail(name, `${file.name} is ${(file.size / 1e6).toFixed(1)} MB; accepted: at most 64 MiB`) : keep(name, file));
+  const take = (name, file, limit) => (file.size > limit ? fail(name, `${file.name} is ${(file.size / 1e6).toFixed(1)} MB; accepted: at most 64 MiB`) : keep(name, file));
+  const slot = ({ name }) => name && form.querySelector(`[data-store="${name}"], [data-open="${name}"]`);
   document.addEventListener("change", (event) => { // before the form hears of it: a file is no field
-    const { target } = event, { into, store } = target.dataset, [file] = target.files ?? [];
-    if (!target.matches("input[type=file]:is([data-into], [data-store])") || !file) return;
+    const { target } = event, { into, store, open } = target.dataset, [file] = target.files ?? [];
+    if (!target.matches("input[type=file]:is([data-into], [data-store], [data-open])") || !file) return;
     event.stopPropagation();
-    if (into) readInto(form, file, into, changed, fail); else take(store, file);
+    if (into) readInto(form, file, into, changed, fail); else take(store ?? open, file, store ? STORE_LIMIT : Infinity);
     target.value = "";
   }, true);
   document.addEventListener("click", ({ target }) => {
     const button = target.closest("button[data-fetch]");
     if (button) fetchInto(form, button, changed, fail);
   });
-  form.addEventListener("dragover", (event) => { if (event.target.matches("textarea")) event.preventDefault(); });
+  form.addEventListener("dragover", (event) => { if (event.target.matches("textarea") || slot(event.target)) event.preventDefault(); });
   form.addEventListener("drop", (event) => {
     const file = event.dataTransfer.files[0];
-    if (!file || !event.target.matches("textarea[name]")) return;
+    const { name } = event.target, own = slot(event.target), { store } = own?.dataset ?? {};
+    if (!file || !(own || event.target.matches("textarea[name]"))) return;
     event.preventDefault();
-    const { name } = event.target, { store } = form.querySelector(`[data-store="${name}"]`)?.dataset ?? {};
-    if (store) take(store, file); else readInto(form, file, name, changed, fail);
+    if (own) take(name, file, store ? STORE_LIMIT : Infinity); else readInto(form, file, name, changed, fail);
   });
 }

@@ -1,6 +1,7 @@
 // Every message between page and worker, and everything the bridge expects to find in a page.
-// Only JSON text crosses (postMessage(JSON.stringify(message))). Two messages to the worker bring bytes along, as
-// { message: JSON text, files: { [name]: ArrayBuffer } }: the first one of a single-file page (the inlined files), and Store.
+// Only JSON text crosses (postMessage(JSON.stringify(message))). Three messages to the worker bring bytes along, as
+// { message: JSON text, files: { [name]: ArrayBuffer } }: the first one of a single-file page (the inlined files), Store, and
+// Open (a File instead).
 // Ids grow; a reply with an id older than the newest question is dropped on both sides.
 
 // ---- page -> worker ------------------------------------------------------------------------------------------------
@@ -25,7 +26,9 @@ export interface Cancel { type: "cancel"; id: number }
 export interface Run { type: "run"; id: number; studio: string; form: string; code: string }
 /** A reader's own file for a field; its bytes come along as `files.file`. The worker keeps it; the address never holds it. */
 export interface Store { type: "store"; field: string; name: string }
-export type ToWorker = Boot | Ask | Take | Cancel | Run | Store;
+/** The same of any size: the File itself comes along as `files.file`, and is read by ranges when Python asks for them. */
+export interface Open { type: "open"; field: string; name: string }
+export type ToWorker = Boot | Ask | Take | Cancel | Run | Store | Open;
 
 // ---- worker -> page ------------------------------------------------------------------------------------------------
 
@@ -67,9 +70,10 @@ export type FromWorker = Stage | Ready | Checked | Again | Failed | Progress | F
 
 // ---- Python -> worker alone ----------------------------------------------------------------------------------------
 
-/** Among the replies to an ask or a take: files that are not there yet. The worker fetches those of `Boot.files`, writes each to
- * `path` in Python's file system and goes on; `next(text)` says why it could not. The page hears of it by Fetching. */
-export interface Needs { type: "needs"; id: number; files: { name: string; path: string }[] }
+/** Among the replies to an ask or a take: files that are not there yet, and packages. The worker fetches those of `Boot.files`, writes
+ * each to `path` in Python's file system, loads the packages and goes on; `next(text)` says why it could not. The page hears of it
+ * by Fetching. */
+export interface Needs { type: "needs"; id: number; files: { name: string; path: string }[]; packages: string[] }
 
 // ---- what a page holds ---------------------------------------------------------------------------------------------
 //
@@ -83,6 +87,7 @@ export interface Needs { type: "needs"; id: number; files: { name: string; path:
 //   input[type=file][data-into=F]   its text goes into field F; dropping a file on the control of F does the same
 //   input[type=file][data-store=F]  the file, of any kind and at most 64 MiB, goes to the worker, a reference to it into field F;
 //                               so does one that is dropped on the control of F
+//   input[type=file][data-open=F]   the same for a file of any size, which is not read: Python asks for ranges of it
 //   button[data-fetch=URL][data-from=F][data-into=G]   "{}" in URL is replaced by the value of field F; the text that the
 //                               URL answers is put into field G (at most 4 MB, 15 s), faults are shown at F
 // <html data-state=...>         painted | loading | ready | stale | failed: for the style sheet; data-quiet is set when the

@@ -15,7 +15,7 @@ self.onmessage = ({ data }) => {
   if (message.type === "take") return take(message);
   if (message.type === "cancel" && message.id >= newest) { newest = message.id + 1; waiting = null; wake(); return; }
   if (message.type === "run") return run(message);
-  if (message.type === "store") return store(message, data.files.file);
+  if (message.type === "store" || message.type === "open") return store(message, data.files.file);
 };
 
 // ---- loading -------------------------------------------------------------------------------------------------------
@@ -78,6 +78,7 @@ self.fetch = async (input, options) => {
   if (role === "pyodide.asm.wasm") return new Response(); // compiled already, see start
   if (role === "python_stdlib.zip") return new Response(stdlib);
   if (inlined[role]) return new Response(inlined[role]);
+  if (role?.endsWith(".whl")) return new Response(await counted(role, role.split("-")[0]));
   if (!single() && url.startsWith(new URL("..", boot.base).href)) return fetched(input, options);
   throw new TypeError(`${url} is outside this page's folder, and a page here loads nothing from outside`);
 };
@@ -132,7 +133,7 @@ async function startPython(loadPyodide, options, note, snapshotted) {
   try {
     pyodide = await loadPyodide(options);
     const render = pyodide.pyimport("studios.render");
-    [respond, runLines] = [render.respond, (text) => pyodide.pyimport("studios.drawer").run(text, (name, path) => brought({ name, path }, 0))];
+    [respond, runLines] = [render.respond, (text) => pyodide.pyimport("studios.drawer").run(text, (name, path) => (path ? brought({ name, path }, 0) : packaged([name])))];
     report("check");
     const question = { type: "ask", id: 0, studio: boot.studio, form: "", source: boot.source };
     const replies = respond(JSON.stringify(question)), sooner = (fault) => JSON.parse(replies.next(fault).value);
@@ -147,7 +148,7 @@ async function startPython(loadPyodide, options, note, snapshotted) {
     await answerTo(question, replies, checked).catch(() => {}); // what fails here fails again, and is told, when it is asked
     working = false;
     work();
-    if (boot.packages.length) await pyodide.loadPackage(boot.packages, quiet);
+    if (boot.packages.length) await packaged(boot.packages).catch(() => {}); // who needs them asks again, and is told
   } catch (error) {
     if (!snapshotted) throw error;
     post({ type: "again", note: `the snapshot could not be used: ${error.message}` });
@@ -212,9 +213,12 @@ async function take(message) {
 
 // ---- files that come later -----------------------------------------------------------------------------------------
 
-// Files that an answer needs, put where Python looks for them. What failed, in words; undefined when all are there.
-async function supplied({ id, files }) {
-  try { for (const file of files) await brought(file, id); } catch (error) { return error.message; }
+// What an answer needs: files, put where Python looks for them, and packages. What failed, in words; undefined when all is there.
+async function supplied({ id, files, packages }) {
+  try {
+    for (const file of files) await brought(file, id);
+    if (packages.length) { telling = id; await packaged(packages); }
+  } catch (error) { return error.message; }
 }
 
 // A download goes on when its question is superseded: the next one will want the file too.
@@ -224,15 +228,27 @@ function brought({ name, path }, id) {
   telling = id;
   return coming[name] ??= (async () => {
     if (!boot.files[name]) throw new Error("this page does not hold the file");
-    const { bytes: size } = boot.files[name];
-    let last = 0;
-    const data = await bytes(name, undefined, (arrived) => {
-      if (performance.now() - last < 50 && arrived < size) return;
-      last = performance.now();
-      post({ type: "fetching", id: telling, file: name, loaded: arrived, total: size });
-    });
-    write(path, data);
+    write(path, await counted(name, name));
   })().catch((error) => { delete coming[name]; throw error; });
+}
+
+// A file's bytes; how many have come is told to whoever waits.
+function counted(role, file) {
+  const { bytes: size } = boot.files[role];
+  let last = 0;
+  return bytes(role, undefined, (arrived) => {
+    if (performance.now() - last < 50 && arrived < size) return;
+    last = performance.now();
+    post({ type: "fetching", id: telling, file, loaded: arrived, total: size });
+  });
+}
+
+// Packages that come after the start: Pyodide says what is missing only in passing.
+async function packaged(names) {
+  let said = "";
+  await pyodide.loadPackage(names, { messageCallback() {}, errorCallback(text) { said += text; } });
+  const without = names.filter((name) => !(name in pyodide.loadedPackages));
+  if (without.length) throw new Error(`${without.join(", ")} could not be loaded. ${said}`);
 }
 
 function write(path, data) {
@@ -240,10 +256,12 @@ function write(path, data) {
   pyodide.FS.writeFile(path, data);
 }
 
-// A reader's own file: it stays in this worker's memory, the question refers to it.
-function store({ field, name }, buffer) {
-  const data = new Uint8Array(buffer);
-  post({ type: "stored", field, ...JSON.parse(pyodide.pyimport("studios.render").keep(name, data)) });
+// A reader's own file: it stays in this worker's memory, or stays open to be read by ranges; the question refers to it.
+function store({ type, field, name }, file) {
+  const { keep, keep_file } = pyodide.pyimport("studios.render");
+  const read = (first, count) => new Uint8Array(new FileReaderSync().readAsArrayBuffer(file.slice(first, first + count)));
+  const reply = type === "open" ? keep_file(name, file.size, String(file.lastModified), read) : keep(name, new Uint8Array(file));
+  post({ type: "stored", field, ...JSON.parse(reply) });
 }
 
 const quiet = { messageCallback() {}, errorCallback() {} };

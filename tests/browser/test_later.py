@@ -205,6 +205,23 @@ def test_a_file_of_ones_own_in_a_single_file_page(opened, site):
     expect(page.locator("#books li").last).to_have_text(line("my <b>file.bin", OWN))
 
 
+def test_a_file_of_gigabytes_is_read_by_ranges(opened, site, tmp_path):
+    page, _ = opened_at(opened, site)
+    ready(page)
+    with (tmp_path / "vast.bin").open("wb") as file:
+        file.write(b"head")
+        file.seek(5_000_000_000)
+        file.write(b"tail")
+    page.locator("[data-open=big]").set_input_files(tmp_path / "vast.bin")
+    expect(page.locator("#books li").last).to_have_text("vast.bin: 5,000,000,004 bytes from b'head' to b'tail'")
+    assert re.search(r"big=upload:[0-9a-f]{16}:vast.bin", page.url)
+    (tmp_path / "vast.bin").write_bytes(b"changed meanwhile")
+    page.get_by_label("Books").fill("0")
+    expect(page.locator("#status")).to_contain_text("vast.bin: can no longer be read")
+    page.get_by_label("Large file", exact=True).first.fill("")
+    expect(page.locator("html[data-state=ready]")).to_be_attached()
+
+
 def test_a_download_that_stops_is_given_up(opened, site):
     page, _ = opened()
     page.route(

@@ -15,7 +15,7 @@ for folder in (ROOT, ROOT / "site"):
 
 from builder.pack import on_path  # noqa: E402
 
-from pycore.cache import place  # noqa: E402
+from pycore.cache import Needs, absent, place  # noqa: E402
 from studios import drawer, render  # noqa: E402
 
 on_path(ROOT, {"lateread": ROOT / "tests" / "browser" / "fixtures" / "lateread"})
@@ -45,7 +45,8 @@ def told(form: str, answer, kind: str = "ask") -> list[dict]:
 def test_files_are_asked_for_one_by_one_where_they_will_be_read():
     first, needs, *rest = told("books=2", bring)
     assert first["type"] == "answer" and "data-keep" in first["panel"]
-    assert needs == {"id": 3, "type": "needs", "files": [{"name": "books/first.bin", "path": str(place("books/first.bin"))}]}
+    assert needs == {"id": 3, "type": "needs", "files": [{"name": "books/first.bin", "path": str(place("books/first.bin"))}],
+                     "packages": []}
     assert [one["type"] for one in rest] == ["needs", "answer", "complete"]
     assert rest[1]["panel"].count("<li>") == 2 and "data-keep" not in rest[1]["panel"]
     assert [one["type"] for one in told("books=2", bring)] == ["answer", "answer", "complete"]
@@ -90,6 +91,33 @@ def test_a_snapshot_is_checked_by_what_needs_no_file():
     bring("books/first.bin")
     whole = render.check("lateread", "")
     assert whole.startswith(first + ",") and len(whole) == 129
+
+
+def test_a_file_kept_open_is_read_by_ranges_alone():
+    asked, content = [], bytes(range(100))
+
+    def read(first: int, count: int) -> bytes:
+        asked.append((first, count))
+        return content[first:first + count]
+
+    kept = json.loads(render.keep_file("big.bin", 100, "now", read))
+    assert kept["message"] == "" and asked == []
+    assert r"big.bin: 100 bytes from b&#39;\x00\x01\x02\x03&#39; to b&#39;`abc&#39;" in told(
+        f"books=0&big={kept['reference']}", bring)[-2]["panel"]
+    assert asked == [(0, 4), (96, 4)]
+
+    def gone(first: int, count: int) -> bytes:
+        raise OSError("the file was changed")
+
+    later = json.loads(render.keep_file("big.bin", 100, "later", gone))["reference"]
+    assert later != kept["reference"]
+    assert told(f"books=0&big={later}", bring)[-2]["message"] == "big.bin: can no longer be read: the file was changed"
+    assert "was chosen elsewhere" in told("books=0&big=upload:0123456789abcdef:x", bring)[-2]["message"]
+
+
+def test_packages_are_asked_for_like_files():
+    assert render.on_the_way(Needs(packages=("numpy",))) == {"type": "needs", "files": [], "packages": ["numpy"]}
+    assert absent(("json", "no_such_package")) == ("no_such_package",)
 
 
 def test_an_upload_is_kept_or_refused_in_words(monkeypatch):
