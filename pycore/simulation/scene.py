@@ -7,7 +7,7 @@ from pycore.errors import InputError, NotKnown
 from pycore.ledger import Term, fact
 from pycore.nouns import Deployment
 from pycore.roofline.interconnect import joined_by
-from pycore.roofline.question import question
+from pycore.roofline.question import question, tokens_a_step
 from pycore.serving.limits import Limits
 from pycore.serving.policies.cache_aware import CacheAware
 from pycore.serving.policies.chunked import Chunked
@@ -26,7 +26,7 @@ from pycore.simulation.costs.work import StepCost, StepWork
 from pycore.simulation.server import Engine
 from pycore.units import GIB
 from pycore.vram.capacity import capacity
-from pycore.vram.plan import memory
+from pycore.vram.plan import MemoryPlan, memory
 
 POLICIES: dict[str, Callable[[], Policy]] = {
     "fcfs": Fcfs, "decode-first": DecodeFirst, "sjf": Sjf, "chunked": Chunked, "cache-aware": CacheAware,
@@ -67,17 +67,28 @@ def scene(deployment: Deployment, *, cost: str, custom: str, overhead_us: float,
                  link_bytes_per_s=link_gb_s * 1e9 or joined(deployment))
 
 
-def pool_blocks(deployment: Deployment, plan: object, given: int, block_size: int, token_bytes: int) -> Term:
+def pool_blocks(deployment: Deployment, plan: MemoryPlan, given: int, block_size: int, token_bytes: int) -> Term:
     """Blocks of one replica's pool: given, or what the engine would resolve. Raises InputError where there is none."""
     if given:
         return fact("KV blocks", given, "blocks", basis="given", source="the question")
     found = capacity(deployment, plan).kv_tokens
     if found.value < block_size:
+        refuse_large_steps(deployment, plan, block_size)
         raise InputError("hardware", deployment.accelerator.name,
                          f"accepted: a machine that holds {deployment.model.name} in {deployment.weights.name} with room "
                          "for a KV block; infersize plan shows what would make it fit, or give kv_blocks")
     return replace(found, name="KV blocks", value=int(found.value) // block_size, unit="blocks", low=None, high=None,
                    formula=f"floor(({found.formula}) / {block_size})")
+
+
+def refuse_large_steps(deployment: Deployment, plan: MemoryPlan, block_size: int) -> None:
+    """Where steps of the engine's own size would leave a block, it is the tokens a step that fill the card. Raises
+    InputError then."""
+    usual = replace(deployment, max_batched_tokens=0)
+    if deployment.max_batched_tokens and capacity(usual, memory(usual)).kv_tokens.value >= block_size:
+        raise InputError("max_batched_tokens", deployment.max_batched_tokens,
+                         f"accepted on {deployment.accelerator.name}: fewer, what such a step computes with takes "
+                         f"{plan.activations.text} and leaves no KV block; 0 is the engine's own {tokens_a_step(usual):,}")
 
 
 def step_times(deployment: Deployment, cost: str, custom: str, max_sequences: int) -> tuple[StepCost, str]:

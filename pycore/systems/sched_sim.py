@@ -43,7 +43,7 @@ __all__ = ["COSTS", "ENGINES", "LABELS", "PRESET_NAMES", "ROUTERS", "SCHEDULERS"
            "answer", "policies", "steps"]
 
 OWN_NAMES = {"gpu": "hardware", "sequences": "max_sequences"}  # infersize's fields as this question calls them
-RATE_FACTORS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
+RATE_FACTORS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
 CHUNKS = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 CONTEXT = 8192  # what the pool's size hardly depends on
 
@@ -248,7 +248,8 @@ def more(query: Query, whole: Answer, generated: Generated) -> Iterator[Progress
         drawn.append(Draw(policy=name, factor=factor, metrics=run.metrics))
     bends = tuple((run.policy, bend([point(one.rate_per_s, one.metrics) for one in points if one.policy == run.policy]))
                   for run in whole.runs) if query.sweep == "rate" else ()
-    return replace(whole, sweep=tuple(points), bends=bends, draws=tuple(drawn))
+    notes = unswept(points, generated) if query.sweep == "rate" else ()
+    return replace(whole, notes=(*whole.notes, *notes), sweep=tuple(points), bends=bends, draws=tuple(drawn))
 
 
 def sweep_places(query: Query, found: Scene, generated: Generated) -> Iterator[tuple[str, float, Query, Generated, float]]:
@@ -263,9 +264,20 @@ def sweep_places(query: Query, found: Scene, generated: Generated) -> Iterator[t
         if own is None:
             raise InputError("sweep", "rate", "accepted: a workload whose requests arrive apart, at a rate")
         for factor in RATE_FACTORS:
-            load = requests(query, factor)
+            try:
+                load = requests(query, factor)
+            except InputError:  # slower or faster than a workload goes: `unswept` says so
+                continue
             for name in names:
                 yield name, own * factor, query, load, own * factor
+
+
+def unswept(points: Sequence[SweepPoint], generated: Generated) -> tuple[str, ...]:
+    """Rates of a sweep that the workload does not go to, in a sentence."""
+    swept, own = {one.at for one in points}, offered(generated)
+    left = [own * factor for factor in RATE_FACTORS if own * factor not in swept]
+    named = ", ".join(f"{rate:,.6g}" for rate in left)
+    return (f"Not swept, since no workload goes there: {named} requests/s",) if left else ()
 
 
 def offered(generated: Generated) -> float | None:

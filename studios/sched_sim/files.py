@@ -1,22 +1,16 @@
 """What a reader can take along: the trace for Perfetto, requests and steps as CSV, the drawing as SVG, the ledger."""
 
-import csv
-import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from html import escape
 from typing import Any
 
+from pycore.simulation import sheets
 from pycore.simulation.perfetto import trace_events
 from studios.sched_sim.gantt import Gantt, Row
 from studios.sched_sim.scene import drawn, idle
 
-REQUEST = ("policy", "id", "arrival_ns", "queued_ns", "first_scheduled_ns", "first_token_ns", "finished_ns", "prompt_tokens",
-           "output_tokens", "generated_tokens", "cached_tokens", "recomputed_tokens", "preemptions", "ttft_ns", "tpot_ns",
-           "e2e_ns", "queueing_ns", "dropped")
-STEP = ("start_ns", "end_ns", "prefill_tokens", "prefill_sequences", "decode_sequences", "emitted", "running", "waiting",
-        "blocks_used", "blocks_cached", "blocks_free", "preempted", "evicted")
 LEDGER = ("name", "value", "unit", "low", "high", "basis", "formula", "substituted", "source", "line", "note")
 MOST = 300_000  # pieces of work and of waiting that a trace for Perfetto holds
 APART = 1000  # process numbers between two policies of one trace
@@ -28,12 +22,13 @@ LEFT, WIDTH = 90, 1000
 def downloads(page: Any) -> dict[str, tuple[str, str]]:
     """File name -> (media type, text)."""
     runs = page.answer.runs
+    results = [(run.label, run.result) for run in runs]
     return {
         "perfetto.json": ("application/json", perfetto(runs)),
-        "requests.csv": ("text/csv", table(REQUEST, request_rows(runs))),
-        "steps.csv": ("text/csv", table(("policy", "server", "step", *STEP), step_rows(runs))),
+        "requests.csv": ("text/csv", sheets.requests_text(results)),
+        "steps.csv": ("text/csv", sheets.steps_text(results)),
         "gantt.svg": ("image/svg+xml", svg(page.gantt)),
-        "ledger.csv": ("text/csv", table(LEDGER, ledger_rows(page))),
+        "ledger.csv": ("text/csv", sheets.csv_text(LEDGER, ledger_rows(page))),
     }
 
 
@@ -51,40 +46,11 @@ def perfetto(runs: Sequence[Any]) -> str:
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"} | said, separators=(",", ":"), ensure_ascii=False)
 
 
-def request_rows(runs: Iterable[Any]) -> Iterator[tuple]:
-    """A row a request and policy."""
-    for run in runs:
-        for one in run.result.requests:
-            yield (run.label, *(getattr(one, name) for name in REQUEST[1:]))
-
-
-def step_rows(runs: Iterable[Any]) -> Iterator[tuple]:
-    """A row a step, server and policy."""
-    for run in runs:
-        for server in run.result.servers:
-            for number, one in enumerate(server.steps):
-                yield (run.label, server.name, number, *(getattr(one, name) for name in STEP))
-
-
 def ledger_rows(page: Any) -> Iterator[tuple]:
     """The explained numbers."""
     for one in page.answer.terms:
         row = one.as_dict()
         yield tuple(row[name] for name in LEDGER)
-
-
-def table(columns: tuple[str, ...], rows: Iterable[tuple]) -> str:
-    """CSV with a head; a text that a spreadsheet would run as a formula gets a leading quote."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow("" if value is None else inert(value) for value in row)
-    return out.getvalue()
-
-
-def inert(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value[:1] in tuple("=+-@") else value
 
 
 def svg(gantt: Gantt) -> str:

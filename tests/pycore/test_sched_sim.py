@@ -56,7 +56,7 @@ def test_the_same_in_another_process():
 
 def test_a_rate_sweep_bends_and_draws_spread():
     found = answer(Query(sweep="rate", draws=4, workload="chat", limit=60, hardware="l40s"))
-    assert len(found.sweep) == 14 and {policy for policy, _ in found.bends} == {"chunked", "fcfs"}
+    assert len(found.sweep) == 18 and {policy for policy, _ in found.bends} == {"chunked", "fcfs"}
     assert len(found.draws) == 8 and len({draw.factor for draw in found.draws}) == 4
 
 
@@ -96,3 +96,22 @@ def test_any_request_can_be_asked_about():
     with pytest.raises(StudioError) as caught:
         answer(Query(request="nobody"))
     assert caught.value.field == "request"
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_steps_that_fill_the_card_are_named_not_the_card(engine):
+    """1,048,576 tokens a step compute with more than an H100 has; a model that is too large stays the card's fault."""
+    with pytest.raises(InputError) as fault:
+        answer(Query(hardware="h100", engine=engine, max_batched_tokens=1 << 20))
+    assert fault.value.field == "max_batched_tokens" and "8,192" in fault.value.accepted
+    with pytest.raises(InputError) as fault:
+        answer(Query(hardware="rtx 4090", engine=engine, model="llama-3.1-70b", max_batched_tokens=4096))
+    assert fault.value.field == "hardware"
+
+
+def test_a_sweep_outlives_rates_that_the_workload_does_not_go_to():
+    found = answer(Query(workload="poisson rate=8000 prompt=64 output=2 requests=20", against="", sweep="rate"))
+    assert [one.at for one in found.sweep] == [2000, 4000, 6000, 8000, 10000]
+    assert any("12,000, 16,000, 24,000, 32,000 requests/s" in note for note in found.notes)
+    assert not any("Not swept" in note for note in answer(Query(workload="poisson rate=8 prompt=64 output=2 requests=20",
+                                                                against="", sweep="rate")).notes)

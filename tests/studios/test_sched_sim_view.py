@@ -15,6 +15,7 @@ from jinja2 import meta
 from pycore import knobs
 from pycore.errors import StudioError
 from pycore.knobs import from_url
+from pycore.simulation import sheets
 from pycore.simulation.compare import compare
 from pycore.simulation.latencies import LATENCIES
 from pycore.simulation.records import token_times
@@ -401,6 +402,7 @@ def test_downloads_hold_the_same_figures(pages):
     assert len(rows) == sum(len(run.result.requests) for run in page.answer.runs)
     first = page.answer.runs[0].result.requests[0]
     assert rows[0]["id"] == first.id and int(rows[0]["ttft_ns"]) == first.ttft_ns
+    assert tuple(rows[0]) == sheets.REQUEST, "the command's export has the same columns"
     steps = list(csv.DictReader(io.StringIO(found_files["steps.csv"][1])))
     assert len(steps) == sum(len(server.steps) for run in page.answer.runs for server in run.result.servers)
     assert sum(int(row["emitted"]) for row in steps) == sum(
@@ -425,7 +427,7 @@ def test_a_trace_too_large_for_a_browser_holds_the_drawn_requests_and_says_so(pa
 
 
 def test_a_spreadsheet_runs_no_cell():
-    assert files.table(("a",), [("=1+1",), ("-2",), (-2,)]).splitlines() == ["a", "'=1+1", "'-2", "-2"]
+    assert sheets.csv_text(("a",), [("=1+1",), ("-2",), (-2,)]).splitlines() == ["a", "'=1+1", "'-2", "-2"]
 
 
 def test_charts_have_data_and_a_description(pages):

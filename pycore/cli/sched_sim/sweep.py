@@ -30,7 +30,7 @@ Examples:
 
 \b
 Rates are requests/s (a trace is replayed faster or slower); without --at the page's: a quarter of
-the workload's own to twice as many.
+the workload's own to four times as many.
 Exit status: 0 answered; 2 the question cannot be answered.
 """
 COLUMNS = (("ttft_ms", "mean"), ("ttft_ms", "p90"), ("ttft_ms", "p99"), ("tpot_ms", "mean"), ("tpot_ms", "p90"))
