@@ -1,0 +1,98 @@
+"""A model's tokenizer: byte-level BPE from a GGUF file's own vocabulary, or a tokenizer.json, run by `tokenizers`.
+
+How a text is split before merging is not in a GGUF file, only the name of the way (`tokenizer.ggml.pre`); the ones
+here are those of llama.cpp of the same name. Others are refused: a wrong split gives plausible, wrong perplexities.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pycore.errors import SourceError
+from runtime.models.gguf import Gguf
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Backend
+
+LETTERS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
+TAIL = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+PATTERNS = {"qwen2": LETTERS + r"\p{N}" + TAIL, "llama-bpe": LETTERS + r"\p{N}{1,3}" + TAIL}
+DIGIT_BY_DIGIT = ("smollm",)
+PLAIN = ("gpt-2", "default")
+CONTROL, USER_DEFINED = 3, 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tokenizer:
+    """Text to ids and back. `end` are the ids that end an answer; `chat_template` is Jinja, "" where there is none."""
+
+    name: str
+    backend: "Backend"
+    end: tuple[int, ...] = ()
+    chat_template: str = ""
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text; special tokens written in it count as such. No token is added."""
+        return self.backend.encode(text, add_special_tokens=False).ids
+
+    def decode(self, ids: list[int]) -> str:
+        """The text of ids, special tokens included."""
+        return self.backend.decode(ids, skip_special_tokens=False)
+
+    @property
+    def size(self) -> int:
+        """How many ids there are."""
+        return self.backend.get_vocab_size()
+
+
+def from_gguf(file: Gguf) -> Tokenizer:
+    """The tokenizer of a GGUF file. Raises SourceError."""
+    kind, pre = file.value("tokenizer.ggml.model", str), file.value("tokenizer.ggml.pre", str, "default")
+    known = (*PATTERNS, *DIGIT_BY_DIGIT, *PLAIN)
+    if kind != "gpt2" or pre not in known:
+        raise SourceError(file.source, f"has a tokenizer of kind {kind!r}, split by {pre!r}; run are gpt2 (byte-level BPE) "
+                                       f"split by {', '.join(known)}")
+    tokens, merges = file.value("tokenizer.ggml.tokens", list), file.value("tokenizer.ggml.merges", list)
+    kinds = file.value("tokenizer.ggml.token_type", list, [1] * len(tokens))
+    backend = built(file.source, tokens, merges, pre)
+    from tokenizers import AddedToken
+
+    backend.add_special_tokens([AddedToken(token, normalized=False) for token, one in zip(tokens, kinds, strict=False)
+                                if one in (CONTROL, USER_DEFINED)])
+    end = file.metadata.get("tokenizer.ggml.eos_token_id")
+    return Tokenizer(name=f"{kind}/{pre}", backend=backend, end=(end,) if isinstance(end, int) else (),
+                     chat_template=file.value("tokenizer.chat_template", str, ""))
+
+
+def built(source: str, tokens: list, merges: list, pre: str) -> "Backend":
+    """The `tokenizers` object of a vocabulary and its merges. Raises SourceError."""
+    from tokenizers import Regex, decoders, models, pre_tokenizers
+    from tokenizers import Tokenizer as Backend
+
+    vocabulary = {token: place for place, token in enumerate(tokens)}
+    split = [tuple(merge.split(" ")) if isinstance(merge, str) else () for merge in merges]
+    if len(vocabulary) != len(tokens) or any(len(pair) != 2 for pair in split):
+        raise SourceError(source, "has a vocabulary with a token twice, or a merge that is not two tokens")
+    try:
+        backend = Backend(models.BPE(vocab=vocabulary, merges=split, ignore_merges=pre == "llama-bpe"))
+    except Exception as error:  # the library raises nothing narrower
+        raise SourceError(source, f"has a vocabulary that does not hold together: {error}") from None
+    if pre in PATTERNS:
+        steps = [pre_tokenizers.Split(Regex(PATTERNS[pre]), "isolated"),
+                 pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    else:
+        steps = [pre_tokenizers.Digits(individual_digits=True)] if pre in DIGIT_BY_DIGIT else []
+        steps.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True))
+    backend.pre_tokenizer = pre_tokenizers.Sequence(steps)
+    backend.decoder = decoders.ByteLevel()
+    return backend
+
+
+def from_file(path: Path) -> Tokenizer:
+    """The tokenizer in a tokenizer.json. Raises SourceError."""
+    from tokenizers import Tokenizer as Backend
+
+    try:
+        return Tokenizer(name=path.name, backend=Backend.from_file(str(path)))
+    except Exception as error:  # the library raises nothing narrower
+        raise SourceError(path.name, f"is not a tokenizer: {error}") from None
