@@ -208,6 +208,7 @@ function refuse(errors) {
 function swap(html) {
   morph(panel, html, {
     morphStyle: "innerHTML",
+    ignoreActiveValue: true, // what is typed or dragged right now stays
     callbacks: {
       beforeNodeMorphed(old, next) {
         if (next.dataset?.keep !== undefined) { old.ariaBusy = "true"; return false; }
@@ -216,7 +217,7 @@ function swap(html) {
         old.replaceWith(document.importNode(next, true));
         return false;
       },
-      beforeAttributeUpdated: (name, node) => !(name === "open" && node.localName === "details"),
+      beforeAttributeUpdated: (name, node) => !(name === "open" && node.localName === "details" || name === "disabled" && "liveDisabled" in node.dataset),
       beforeNodeRemoved: (node) => !node.parentElement?.closest("[data-chart], [data-stage]"),
     },
   });
@@ -254,6 +255,7 @@ document.addEventListener("click", (event) => {
   (link.dataset.also === undefined ? controls.fill : controls.alter)(form, link.getAttribute("href").slice(1));
   ask(true);
 });
+controls.setters(form, () => ask());
 controls.sources(form, () => ask(), keep, (field, message) => refuse([{ field, message, suggestions: [] }]));
 tables.tables();
 tables.refresh();

@@ -86,6 +86,18 @@ async function limited(response, where) {
   }
 }
 
+// Controls outside the form that write into one of its fields: all of it, or the entry KEY=value of a list by commas.
+export function setters(form, changed) {
+  document.addEventListener("input", ({ target }) => {
+    const { sets, key } = target.dataset, field = sets && control(form, sets);
+    if (!field) return;
+    const others = field.value.split(",").map((one) => one.trim()).filter((one) => one && one.split("=")[0].trim() !== key);
+    const entry = target.value.trim() ? [`${key}=${target.value.trim()}`] : [];
+    set(form, sets, key === undefined ? target.value : [...others, ...entry].join(","));
+    changed();
+  });
+}
+
 // Texts that come from elsewhere: chosen files, dropped files, an address behind a button.
 export function sources(form, changed, keep, fail) {
   const take = (name, file, limit) => (file.size > limit ? fail(name, `${file.name} is ${(file.size / 1e6).toFixed(1)} MB; accepted: at most 64 MiB`) : keep(name, file));

@@ -124,6 +124,8 @@ export interface Needs { type: "needs"; id: number; files: { name: string; path:
 // table[data-table]             sortable: <th><button data-sort>..</button></th>; cells may carry data-value (number or text)
 // input|select[data-filter="#table-id"]   hides rows that do not hold the text; [data-column=N] looks at one column only.
 //                               Such controls stand in the panel, outside the form.
+// input|select[data-sets=F]     in the panel, outside the form: writes its value into field F of the question and asks;
+//   with [data-key=K]           as the entry K=value of a list by commas ("" takes the entry out)
 // [data-live-disabled]          disabled in the HTML, enabled when Python is ready (downloads, drawer, chart saving)
 
 export interface PageConfig {
