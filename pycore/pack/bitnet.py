@@ -9,6 +9,7 @@ Source: Ma 2024, "The Era of 1-bit LLMs" (arXiv 2402.17764), absmean quantisatio
 the tensor; in GGUF blocks 2.0625 and 1.6875. Trained without it, a model does not survive this format.
 """
 
+import functools
 from typing import TYPE_CHECKING
 
 from pycore.pack import scales as scale_types
@@ -131,12 +132,14 @@ def digit_reader(digit: int) -> object:
     return lambda bits: min(bits, 242) // 3**digit % 3
 
 
+@functools.cache
 def two_bits(slot: int) -> Part:
     """The code of a slot of a TQ2_0 block."""
     run, rest = divmod(slot, 128)
     return Part("code", "code", (Span(32 * run + rest % 32, 2 * (rest // 32), 2),))
 
 
+@functools.cache
 def top_digit(slot: int) -> Part:
     """The byte that holds a slot of a TQ1_0 block, among four others."""
     byte, digit = trits.tq1_place(slot)

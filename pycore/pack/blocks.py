@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from pycore.errors import InputError
 from pycore.pack.packed import Packed
 from pycore.pack.values import as_rows, checked_size, padded, stride_of
 
@@ -16,6 +17,16 @@ def in_blocks(values: object, size: int) -> tuple["ndarray", tuple[int, ...]]:
     """
     rows, shape = as_rows(values)
     return padded(rows, size).reshape(-1, size), shape
+
+
+def refuse_huge(blocks: "ndarray", limit: float) -> None:
+    """Raise InputError for a magnitude whose scale no float16 could hold; its square would overflow in the search."""
+    import numpy as np
+
+    largest = float(np.abs(blocks).max())
+    if largest > limit:
+        raise InputError("values", f"{largest:.6g}", f"the float16 scale of this format reaches {limit:.6g}; give smaller "
+                                                     "values")
 
 
 def read_blocks(data: bytes, shape: tuple[int, ...], size: int, width: int, what: str) -> "ndarray":

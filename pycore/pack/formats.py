@@ -34,11 +34,13 @@ class Format:
     """A format. `fixed` are options that its id stands for, `options` those a caller may choose, first the default.
 
     `ends` are its outermost codes and their inner neighbours, lowest first; empty where nothing can saturate.
-    `group` is how many weights share their own scale by default; 0 for a row, -1 for the tensor.
+    `group` is how many weights share their own scale by default; 0 for a row, -1 for the tensor. `formula` makes the weight
+    from the fields that `fields_of` names.
     """
 
     id: str
     label: str
+    formula: str
     module: ModuleType
     group: int
     fixed: tuple[tuple[str, object], ...] = ()
@@ -49,34 +51,66 @@ class Format:
 NIBBLE = (0, 1, 14, 15)
 SMALL_FLOAT = (15, 14, 6, 7)
 FORMATS = (
-    Format(id="int8", label="INT8", module=int8, group=0, ends=(-128, -127, 126, 127),
+    Format(id="int8", label="INT8",
+           formula="(code − zero) × scale",
+           module=int8, group=0, ends=(-128, -127, 126, 127),
            options=(("granularity", ("channel", "tensor", "token")), ("symmetric", (True, False)),
                     ("scale_type", ("float32", "float16", "bfloat16")))),
-    Format(id="int4", label="INT4 in blocks", module=int4, group=64, ends=NIBBLE,
+    Format(id="int4", label="INT4 in blocks",
+           formula="(code − zero) × scale, zero = 8 when symmetric",
+           module=int4, group=64, ends=NIBBLE,
            options=(("group", (64, 32, 128)), ("symmetric", (True, False)), ("levels", (15, 16)),
                     ("nibble_order", ("low-first", "high-first", "awq")),
                     ("scale_type", ("float16", "bfloat16", "float32")))),
-    Format(id="nf4", label="NF4", module=nf4, group=64, ends=NIBBLE,
+    Format(id="nf4", label="NF4",
+           formula="level(code) × (map(scale code) × second scale + offset)",
+           module=nf4, group=64, ends=NIBBLE,
            options=(("block", (64, 32, 128)), ("double", (True, False)))),
-    Format(id="fp8-e4m3", label="FP8 E4M3", module=fp8, group=0, fixed=(("kind", "e4m3"),), ends=(0xFE, 0xFD, 0x7D, 0x7E),
+    Format(id="fp8-e4m3", label="FP8 E4M3",
+           formula="value(code) × scale",
+           module=fp8, group=0, fixed=(("kind", "e4m3"),), ends=(0xFE, 0xFD, 0x7D, 0x7E),
            options=(("granularity", ("channel", "none", "tensor", "token")), ("overflow", ("saturate", "nan")))),
-    Format(id="fp8-e5m2", label="FP8 E5M2", module=fp8, group=0, fixed=(("kind", "e5m2"),), ends=(0xFB, 0xFA, 0x7A, 0x7B),
+    Format(id="fp8-e5m2", label="FP8 E5M2",
+           formula="value(code) × scale",
+           module=fp8, group=0, fixed=(("kind", "e5m2"),), ends=(0xFB, 0xFA, 0x7A, 0x7B),
            options=(("granularity", ("channel", "none", "tensor", "token")), ("overflow", ("saturate", "nan")))),
-    Format(id="mxfp4", label="MXFP4", module=mxfp4, group=32, ends=SMALL_FLOAT,
+    Format(id="mxfp4", label="MXFP4",
+           formula="value(code) × 2^(shared exponent − 127)",
+           module=mxfp4, group=32, ends=SMALL_FLOAT,
            options=(("layout", ("split", "gguf")),)),
-    Format(id="nvfp4", label="NVFP4", module=nvfp4, group=16, ends=SMALL_FLOAT,
+    Format(id="nvfp4", label="NVFP4",
+           formula="value(code) × block scale × tensor scale",
+           module=nvfp4, group=16, ends=SMALL_FLOAT,
            options=(("layout", ("split", "gguf")),)),
-    Format(id="bitnet-2bit", label="BitNet b1.58, 2 bits", module=bitnet, group=-1, fixed=(("packing", "2bit"),),
+    Format(id="bitnet-2bit", label="BitNet b1.58, 2 bits",
+           formula="(code − 1) × scale",
+           module=bitnet, group=-1, fixed=(("packing", "2bit"),),
            ends=(0, 1, 1, 2), options=(("layout", ("rows", "gguf")),)),
-    Format(id="bitnet-5in8", label="BitNet b1.58, 5 in a byte", module=bitnet, group=-1, fixed=(("packing", "5in8"),),
+    Format(id="bitnet-5in8", label="BitNet b1.58, 5 in a byte",
+           formula="(digit − 1) × scale",
+           module=bitnet, group=-1, fixed=(("packing", "5in8"),),
            ends=(0, 1, 1, 2), options=(("layout", ("rows", "gguf")),)),
-    Format(id="q4_0", label="GGUF Q4_0", module=q4_0, group=32, ends=NIBBLE),
-    Format(id="q4_1", label="GGUF Q4_1", module=q4_1, group=32, ends=NIBBLE),
-    Format(id="q5_0", label="GGUF Q5_0", module=q5_0, group=32, ends=(0, 1, 30, 31)),
-    Format(id="q8_0", label="GGUF Q8_0", module=q8_0, group=32, ends=(-128, -127, 126, 127)),
-    Format(id="q4_k", label="GGUF Q4_K", module=q4_k, group=32, ends=NIBBLE),
-    Format(id="q6_k", label="GGUF Q6_K", module=q6_k, group=16, ends=(0, 1, 62, 63)),
-    Format(id="sparse-2:4", label="2:4 sparse", module=sparse, group=4,
+    Format(id="q4_0", label="GGUF Q4_0",
+           formula="(code − 8) × d",
+           module=q4_0, group=32, ends=NIBBLE),
+    Format(id="q4_1", label="GGUF Q4_1",
+           formula="code × d + m",
+           module=q4_1, group=32, ends=NIBBLE),
+    Format(id="q5_0", label="GGUF Q5_0",
+           formula="(code − 16) × d",
+           module=q5_0, group=32, ends=(0, 1, 30, 31)),
+    Format(id="q8_0", label="GGUF Q8_0",
+           formula="code × d",
+           module=q8_0, group=32, ends=(-128, -127, 126, 127)),
+    Format(id="q4_k", label="GGUF Q4_K",
+           formula="code × group scale × d − group minimum × dmin",
+           module=q4_k, group=32, ends=NIBBLE),
+    Format(id="q6_k", label="GGUF Q6_K",
+           formula="(code − 32) × group scale × d",
+           module=q6_k, group=16, ends=(0, 1, 62, 63)),
+    Format(id="sparse-2:4", label="2:4 sparse",
+           formula="value where kept, 0 elsewhere",
+           module=sparse, group=4,
            options=(("value_type", ("float16", "bfloat16")), ("metadata", ("plain", "cutlass")))),
 )
 
@@ -97,6 +131,8 @@ def checked(one: Format, options: dict[str, object]) -> dict[str, object]:
     for name, value in options.items():
         if name not in known:
             raise InputError(name, value, f"{one.id} takes " + (", ".join(known) or "no options"))
+        if not any(type(value) is type(choice) and value == choice for choice in known[name]):
+            raise InputError(name, value, "use one of " + ", ".join(str(choice) for choice in known[name]))
     return dict(one.fixed) | options
 
 

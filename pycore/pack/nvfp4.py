@@ -9,7 +9,8 @@
                                            s = E4M3(block's largest / 6 / t)
 
 The tensor scale puts the largest block's scale at the top of E4M3's range. GGUF keeps none (a model's file has it as a
-tensor of its own) and rounds the block's scale half up; a block whose scale rounds to 0 is lost, as there.
+tensor of its own), rounds the block's scale half up and makes every scale from 256 up 448; a block whose scale rounds to
+0 is lost. Its layout here does the same, so that the bytes are the same.
 Bits per weight: 4 + 8 / 16 = 4.5, and 32 for the tensor. Source: NVIDIA's description of NVFP4 (Blackwell, 2025).
 """
 
@@ -42,7 +43,11 @@ def quantise(values: object, *, layout: str = "split") -> Packed:
     else:
         steps = half_up(largest / np.float32(6))
     scales = minifloat.decode(steps, E4M3FN)
-    codes = fp4.encode(blocks * scale_types.reciprocal(scales * tensor), layout)
+    if layout == "split":
+        scaled = blocks * scale_types.reciprocal(scales * tensor)
+    else:  # ggml compares distances: a quotient keeps its ties exact where a product with 1 / scale would not
+        scaled = np.divide(blocks, scales, out=np.zeros_like(blocks), where=scales != 0)
+    codes = fp4.encode(scaled, layout)
     return made(codes, steps.reshape(-1), tensor, shape, layout, pack(codes, steps.reshape(-1), tensor, layout).tobytes())
 
 
@@ -54,12 +59,13 @@ def inverse(tensor: "ndarray") -> "ndarray":
 
 
 def half_up(values: "ndarray") -> "ndarray":
-    """E4M3FN codes of positive numbers, the cut-off part rounded half up and large ones saturated (ggml's rule)."""
+    """E4M3FN codes of positive numbers by ggml's rule: the cut-off part rounded half up, 448 for all from 256 up."""
     import numpy as np
 
     values = np.minimum(values, np.float32(448))
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
-    normal = np.minimum((bits + (1 << 19) >> 20).astype(np.int64) - (120 << 3), 0x7E)
+    normal = (bits + (1 << 19) >> 20).astype(np.int64) - (120 << 3)
+    normal = np.where(normal >= 15 << 3, 0x7E, normal)
     small = np.minimum((values * np.float32(512) + np.float32(0.5)).astype(np.int64), 7)
     return np.where(values < np.float32(2.0**-6), small, normal).astype(np.uint8)
 

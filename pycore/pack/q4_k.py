@@ -13,6 +13,7 @@ Scales and minima come from `search.scale_and_minimum`; d and m are the largest 
 quantiser without an importance matrix, byte for byte.
 """
 
+import functools
 from typing import TYPE_CHECKING
 
 from pycore.pack import blocks as block_tools
@@ -34,6 +35,7 @@ def quantise(values: object) -> Packed:
     import numpy as np
 
     blocks, shape = block_tools.in_blocks(values, BLOCK)
+    block_tools.refuse_huge(blocks, 65504.0 * 63 * 15)
     columns = np.ascontiguousarray(blocks.reshape(-1, GROUP).T)
     scales, minima, codes = search.scale_and_minimum(columns, search.importance(columns), 15)
     (steps, d, stored), (low_steps, dmin, stored_low) = six_bits(scales), six_bits(minima)
@@ -115,6 +117,7 @@ def sections(packed: Packed) -> tuple[Section, ...]:
                     inside=lambda slot, record: parts(slot)),)
 
 
+@functools.cache
 def parts(slot: int) -> tuple[Part, ...]:
     """Code, 6-bit scale and minimum, and the two float16 of a slot."""
     group, within = divmod(slot, GROUP)

@@ -13,6 +13,7 @@ Scales come from `search.scale_only`; d is the scale of largest magnitude / -128
 importance matrix, byte for byte.
 """
 
+import functools
 from typing import TYPE_CHECKING
 
 from pycore.pack import blocks as block_tools
@@ -34,6 +35,7 @@ def quantise(values: object) -> Packed:
     import numpy as np
 
     blocks, shape = block_tools.in_blocks(values, BLOCK)
+    block_tools.refuse_huge(blocks, 65504.0 * 128 * MIDDLE)
     columns = np.ascontiguousarray(blocks.reshape(-1, GROUP).T)
     scales, codes = search.scale_only(columns, MIDDLE)
     steps, unit, stored, empty = eight_bits(scales)
@@ -116,6 +118,7 @@ def sections(packed: Packed) -> tuple[Section, ...]:
                     inside=lambda slot, record: parts(slot)),)
 
 
+@functools.cache
 def parts(slot: int) -> tuple[Part, ...]:
     """Code, group scale and d of a slot."""
     half, rest = divmod(slot, 128)

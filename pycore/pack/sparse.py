@@ -5,7 +5,7 @@
 
     plain      nibbles in the order of the weights, low nibble first
     cutlass    16-bit words of four nibbles, in the order that NVIDIA's sparse tensor cores load them (needs a multiple of
-               32 rows and of 16 columns): within 32 rows word (r, c) goes to row 4 (r mod 8) + r div 8; then the two words
+               32 rows and of 32 columns): within 32 rows word (r, c) goes to row 4 (r mod 8) + r div 8; then the two words
                off the diagonal of every 2 x 2 square change places; then pairs of columns are stored one after the other
 
 Where fewer than two of four are not zero, the first index is of the first that is not zero (else 2), the second of the
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 METADATA, VALUE_TYPES = ("plain", "cutlass"), ("float16", "bfloat16")
-ROWS, COLUMNS = 32, 16
+ROWS, COLUMNS, WORD_SLOTS = 32, 32, 16
 
 
 def quantise(values: object, *, value_type: str = "float16", metadata: str = "plain") -> Packed:
@@ -88,7 +88,7 @@ def made(pairs: "ndarray", indexes: tuple["ndarray", "ndarray"], shape: tuple[in
     for place in range(4):
         codes[place] = (indexes[0] == place) + 2 * (indexes[1] == place)
     rounded, stored = scale_types.stored(pairs, value_type)
-    data = stored + pack(indexes[0] | indexes[1] << 2, stride // 16, metadata).tobytes()
+    data = stored + pack(indexes[0] | indexes[1] << 2, stride // WORD_SLOTS, metadata).tobytes()
     return Packed(format="sparse-2:4", shape=tuple(shape), stride=stride, codes=codes.T.reshape(-1, stride),
                   scales=rounded, data=data, options=(("value_type", value_type), ("metadata", metadata)))
 
@@ -136,7 +136,7 @@ def read(data: bytes, shape: tuple[int, ...], *, value_type: str = "float16", me
     stride = stride_of(shape[-1], 8)
     slots = int(np.prod(shape)) // shape[-1] * stride
     data = checked_size(data, slots + slots // 8, "a 2:4 tensor")
-    indexes = unpack(np.frombuffer(data[slots:], np.uint8), stride // 16, metadata)
+    indexes = unpack(np.frombuffer(data[slots:], np.uint8), stride // WORD_SLOTS, metadata)
     if (indexes[0] >= indexes[1]).any():
         raise InputError("data", "metadata", "the two indexes of four weights rise")
     return made(scale_types.from_bytes(data[:slots], value_type).reshape(-1, 2), indexes, shape, value_type, metadata)
@@ -162,7 +162,7 @@ def sections(packed: Packed) -> tuple[Section, ...]:
     if packed.option("metadata") == "plain":
         return value, Section(name="metadata", start=value.end, record_bytes=1, record_slots=8,
                               records=packed.slots // 8, inside=lambda slot, record: (quad(slot),))
-    place = places(packed.rows, packed.stride // COLUMNS)
+    place = places(packed.rows, packed.stride // WORD_SLOTS)
     return value, Section(name="metadata", start=value.end, record_bytes=2, record_slots=16, records=packed.slots // 16,
                           inside=lambda slot, record: (quad(slot),), place=place, origin=np.argsort(place))
 

@@ -88,6 +88,6 @@ def checked_size(data: bytes, expected: int, what: str) -> bytes:
 
 def chosen(field: str, value: object, among: tuple) -> object:
     """`value` when it is one of `among`. Raises InputError."""
-    if value not in among or isinstance(value, bool) != isinstance(among[0], bool):
+    if value not in among:
         raise InputError(field, value, "use one of " + ", ".join(str(one) for one in among))
     return value
