@@ -1,1 +1,1 @@
-"""Models that the engines run: files read (GGUF, safetensors), a Llama/Qwen2/Qwen3 in torch, tokenizers, and where to get one."""
+"""Models that the engines run: their files, a Llama/Qwen2/Qwen3 in torch, tokenizers, and where to get one."""

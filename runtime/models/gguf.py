@@ -74,8 +74,8 @@ class Gguf:
         if found is None:
             raise SourceError(self.source, f"has no metadata {key!r}")
         if not isinstance(found, kind) or isinstance(found, bool) and kind is int:
-            raise SourceError(self.source, f"metadata {key!r} is {type(found).__name__} {str(found)[:60]!r}, not the expected "
-                                           "type")
+            raise SourceError(self.source, f"metadata {key!r} is {type(found).__name__} {str(found)[:60]!r}, not the "
+                                           "expected type")
         return found
 
 
@@ -198,8 +198,8 @@ def placed(cursor: Cursor, declared: list[tuple[str, tuple[int, ...], Kind, int]
         tensor = Tensor(name=name, kind=kind, shape=shape, start=first + offset)
         if offset % alignment or tensor.start + tensor.size > len(cursor.view):
             raise SourceError(cursor.source, f"tensor {name!r} lies at bytes {tensor.start:,} to "
-                                             f"{tensor.start + tensor.size:,}; the file has {len(cursor.view):,} and tensors "
-                                             f"are aligned to {alignment}")
+                                             f"{tensor.start + tensor.size:,}; the file has {len(cursor.view):,} and "
+                                             f"tensors are aligned to {alignment}")
         tensors[name] = tensor
     in_order = sorted(tensors.values(), key=lambda one: one.start)
     for left, right in zip(in_order, in_order[1:], strict=False):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A kind of tensor: `block` weights take `size` bytes. `format` is its id in `pycore.pack.formats`; "" for plain floats."""
+    """A kind of tensor: `block` weights take `size` bytes. `format`: its id in `pycore.pack.formats`, "" for floats."""
 
     name: str
     block: int
