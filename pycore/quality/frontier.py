@@ -1,9 +1,14 @@
 """Every format and group size on the same weights: error against true bits, and who is beaten by whom."""
 
+import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pycore.errors import InputError
+from pycore.pack import formats, measures
 from pycore.pack.formats import FORMATS, Format
+from pycore.quality.weights import Weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +37,7 @@ class Point:
     fault: str = ""
 
 
+@functools.cache
 def configurations() -> tuple[Configuration, ...]:
     """What is compared: every format, with the options that change bits or error."""
     return tuple(configuration(one, options) for one in FORMATS for options in VARIANTS.get(one.id, ({},)))
@@ -72,3 +78,26 @@ def dominated(points: Sequence[tuple[str, float, float]]) -> dict[str, str]:
         if rivals:
             found[name] = min(rivals)[3]
     return found
+
+
+@functools.lru_cache(maxsize=160)
+def measured(weights: Weights, one: Configuration) -> tuple[float, float, float, str]:
+    """(bits per weight, SQNR, largest error, why it is refused) of one configuration."""
+    import numpy as np
+
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            packed = formats.quantise(one.format, weights.values, **dict(one.options))
+            error = measures.error(weights.values, formats.dequantise(packed))
+    except InputError as fault:
+        return math.nan, math.nan, math.nan, str(fault)
+    return packed.bits_per_weight, error.sqnr_db, error.max_error, ""
+
+
+@functools.lru_cache(maxsize=4)
+def points(weights: Weights) -> tuple[Point, ...]:
+    """Every configuration on the weights, in the order of `configurations()`; the same weights give the same object."""
+    found = [(one, *measured(weights, one)) for one in configurations()]
+    beaten = dominated([(one.id, bits, sqnr) for one, bits, sqnr, _, _ in found])
+    return tuple(Point(configuration=one, bits_per_weight=bits, sqnr_db=sqnr, max_error=largest, fault=fault,
+                       dominated_by=beaten.get(one.id, "")) for one, bits, sqnr, largest, fault in found)

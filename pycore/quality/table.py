@@ -10,7 +10,14 @@
 `format` is an id of `pycore.pack.formats` ('' for the unquantised model), `options` as "group=64 symmetric=no".
 """
 
-from dataclasses import dataclass
+import difflib
+import functools
+from dataclasses import dataclass, replace
+from math import fsum
+
+from pycore.errors import UnknownName
+from pycore.facts import integer, number, table
+from pycore.quality.frontier import dominated
 
 DATASET = "quantbench-pareto"
 PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
@@ -102,3 +109,112 @@ class Model:
     configurations: tuple[Measured, ...]
     sensitivity: tuple[Sensitivity, ...]
     verdicts: tuple[Verdict, ...]
+
+
+@functools.cache
+def models() -> tuple[Model, ...]:
+    """Every measured model, in the table's order; () where the dataset is not here."""
+    try:
+        rows = table("models", DATASET)
+    except OSError:
+        return ()
+    configurations, sensitivity = by_model("configurations"), by_model("sensitivity")
+    return tuple(read_model(row, configurations.get(row["model"], []), sensitivity.get(row["model"], [])) for row in rows)
+
+
+def by_model(name: str) -> dict[str, list[dict[str, str]]]:
+    """Rows of a table by model."""
+    found: dict[str, list[dict[str, str]]] = {}
+    for row in table(name, DATASET):
+        found.setdefault(row["model"], []).append(row)
+    return found
+
+
+def names() -> tuple[str, ...]:
+    """The models' names."""
+    return tuple(one.name for one in models())
+
+
+def model(name: str) -> Model | None:
+    """A model by name, the first for ''; None where the dataset is not here. Raises UnknownName."""
+    if not models():
+        return None
+    if not name:
+        return models()[0]
+    for one in models():
+        if one.name.lower() == name.lower():
+            return one
+    raise UnknownName("model", name, "accepted: " + ", ".join(names()), difflib.get_close_matches(name, names(), 2))
+
+
+def read_model(row: dict[str, str], configurations: list[dict[str, str]], sensitivity: list[dict[str, str]]) -> Model:
+    """A row of models.csv with its rows of the other tables."""
+    found = tuple(read_configuration(one) for one in configurations)
+    single = tuple(read_sensitivity(one) for one in sensitivity)
+    return Model(
+        name=row["model"], parameters=integer(row["parameters"]), layers=integer(row["layers"]),
+        **{key: row[key] for key in ("label", "corpus", "device", "versions", "date", "note")},
+        configurations=marked(found), sensitivity=single, verdicts=verdicts(single))
+
+
+def read_configuration(row: dict[str, str]) -> Measured:
+    """A row of configurations.csv; who dominates it is not known yet."""
+    return Measured(
+        configuration=row["configuration"], label=row["label"], format=row["format"], method=row["method"],
+        options=tuple(tuple(part.split("=", 1)) for part in row["options"].split()),
+        bits_per_weight=float(row["bits_per_weight"]), size_bytes=integer(row["size_bytes"]),
+        perplexity=interval(row, "perplexity", "perplexity"), kl_divergence=interval(row, "kl_divergence", "kl"),
+        top1_agreement=number(row["top1_agreement"]), weight_sqnr_db=number(row["weight_sqnr_db"]),
+        decode_tokens_per_s=number(row["decode_tokens_per_s"]), lossless=row["lossless"] == "1",
+        trained=row["trained"] == "1", command=row["command"], note=row["note"], dominated_by="",
+        better_than_reference=False)
+
+
+def interval(row: dict[str, str], column: str, prefix: str) -> Interval | None:
+    """A value with its low and high columns; None where it was not measured."""
+    value = number(row[column])
+    if value is None:
+        return None
+    return Interval(value=value, low=number(row[f"{prefix}_low"]), high=number(row[f"{prefix}_high"]))
+
+
+def read_sensitivity(row: dict[str, str]) -> Sensitivity:
+    """A row of sensitivity.csv."""
+    return Sensitivity(
+        configuration=row["configuration"], projection=row["projection"],
+        **{name: integer(row[name]) for name in ("layer", "rows", "columns", "bytes")},
+        **{name: float(row[name]) for name in ("weight_sqnr_db", "output_sqnr_db")},
+        kl_divergence=interval(row, "kl_divergence", "kl"))
+
+
+def marked(found: tuple[Measured, ...]) -> tuple[Measured, ...]:
+    """The configurations with who dominates them, and those whose perplexity is below the unquantised model's."""
+    comparable = [(one.configuration, one.bits_per_weight, -(one.kl_divergence.value if one.kl_divergence else 0.0))
+                  for one in found if one.kl_divergence or not one.format]
+    beaten = dominated(comparable)
+    reference = next((one.perplexity.value for one in found if not one.format), None)
+    return tuple(replace(one, dominated_by=beaten.get(one.configuration, ""), better_than_reference=bool(
+        one.format and reference is not None and one.perplexity.value < reference)) for one in found)
+
+
+def verdicts(found: tuple[Sensitivity, ...]) -> tuple[Verdict, ...]:
+    """The textbook story held against every configuration that was measured projection by projection."""
+    return tuple(verdict(name, [one for one in found if one.configuration == name])
+                 for name in dict.fromkeys(one.configuration for one in found))
+
+
+def verdict(name: str, rows: list[Sensitivity]) -> Verdict:
+    """Where Q and K are the most sensitive, and where not."""
+    total, share = {}, {}
+    for projection in dict.fromkeys(one.projection for one in rows):
+        mine = [one for one in rows if one.projection == projection]
+        total[projection] = fsum(one.kl_divergence.value for one in mine) / len(mine)
+        share[projection] = fsum(one.kl_divergence.value / (one.rows * one.columns) for one in mine) * 1e6 / len(mine)
+    ranked, by_weight = (tuple(sorted(each.items(), key=lambda pair: -pair[1])) for each in (total, share))
+    layers = {}
+    for one in rows:
+        if one.layer not in layers or one.kl_divergence.value > layers[one.layer].kl_divergence.value:
+            layers[one.layer] = one
+    return Verdict(configuration=name, total=ranked, per_weight=by_weight, of=len(layers),
+                   holds={projection for projection, _ in ranked[:2]} == {"q", "k"},
+                   layers=sum(one.projection in ("q", "k") for one in layers.values()))

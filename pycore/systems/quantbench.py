@@ -1,19 +1,30 @@
 """quantbench: see the bits, measure the error, choose the format. The answer, and how the core composes it."""
 
+import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from pycore import cache
 from pycore.cache import Needs
-from pycore.quality.allocate import Plan
-from pycore.quality.columns import Walk
+from pycore.errors import InputError, InvalidQuery, NotKnown
+from pycore.ledger import Term, terms_in
+from pycore.pack.fields import Owner
+from pycore.quality import columns, frontier, inspection, methods, places, registers, table
+from pycore.quality.allocate import Plan, plan
+from pycore.quality.columns import Setting, Walk
 from pycore.quality.frontier import Point
 from pycore.quality.inspection import Inspection
-from pycore.quality.methods import Method
+from pycore.quality.methods import Calibration, Method
+from pycore.quality.prepared import Methods, Options, finite
+from pycore.quality.registers import View
 from pycore.quality.table import Model
-from pycore.quality.weights import Weights
-from pycore.systems.quantbench_question import Query
+from pycore.quality.weights import Weights, weights_of
+from pycore.systems.quantbench_question import Query, options_of
+from pycore.units import MB
 
-__all__ = ["Answer", "Bench", "Progress", "Query", "answer", "steps"]
+__all__ = ["PACKAGES", "Answer", "Bench", "Progress", "Query", "answer", "completions", "steps"]
+
+PACKAGES = ("numpy",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,48 +39,167 @@ class Progress:
 class Bench:
     """What needs numpy: the weights, what the format makes of them, and the same for every format and method.
 
+    view     registers around the chosen weight (an index beyond the last means the last); owner: whose the chosen bit is,
+             None where none is chosen
+    points   every format and group size on the weights
+    methods, walk   () and None where a weight is no number, and as long as they are `pending`
+    unused   options of the question that its format does not have: they were not used
+
     Each part is the very same object as long as the fields that it follows from are (render's `kept` can hold on to it).
     """
 
     weights: Weights
     inspection: Inspection
+    view: View
+    owner: Owner | None
     points: tuple[Point, ...]
     methods: tuple[Method, ...]
-    walk: Walk | None  # None where the weights are not finite
-    remarks: tuple[str, ...] = ()
+    walk: Walk | None
+    pending: bool = False
+    unused: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Answer:
     """Everything that follows from a Query.
 
-    model   the measured model: configurations, sensitivity, verdicts; None where the dataset is not here
-    models  names of the measured models
-    plan    the allocator's plan over the measured rows; None where the dataset is not here
-    bench   None where numpy is not here yet
+    model    the measured model: configurations, sensitivity, verdicts; None where the dataset is not here
+    models   names of the measured models
+    plan     the allocator's plan over the measured rows; None where there are none, and `no_plan` says why
+    bench    None where numpy is not here yet
     """
 
     query: Query
     model: Model | None
     models: tuple[str, ...]
     plan: Plan | None
+    no_plan: str
     bench: Bench | None
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """Every term of the answer once: the format's, then the plan's."""
+        found: dict[tuple, Term] = {}
+        for part in ([self.bench.inspection] if self.bench else []) + ([self.plan] if self.plan else []):
+            for one in terms_in(part):
+                for each in one.walk():
+                    found.setdefault((each.name, each.value, each.line), each)
+        return tuple(found.values())
 
 
 def steps(query: Query) -> Iterator[Needs | Progress | Answer]:
-    """Without numpy: first an Answer without the bench, then what it needs; then (in any case) the whole Answer.
+    """The Answer, fuller each time; the last is the whole.
+
+    1. without the bench: of the default question always (so that the first is the same with numpy and without), of others
+       where numpy is not here; then what it needs
+    2. with the bench but without methods and walk (`pending`), where these take time
+    3. the whole
 
     Raises InvalidQuery, InputError, SourceError.
     """
-    yield Answer(query=query, model=None, models=(), plan=None, bench=None)
+    model = table.model(query.model)
+    planned, no_plan = planned_by(query, model)
+    whole = Answer(query=query, model=model, models=table.names(), plan=planned, no_plan=no_plan, bench=None)
+    absent = cache.absent(PACKAGES)
+    if absent or query == Query():
+        yield whole
+    if absent:
+        yield Needs(packages=absent)
+    first = yield from bench(query)
+    yield replace(whole, bench=first)
+    if first.pending:
+        yield replace(whole, bench=(yield from with_methods(query, first)))
+
+
+def planned_by(query: Query, model: Model | None) -> tuple[Plan | None, str]:
+    """The plan, or why there is none. Raises InputError for choices that are not understood."""
+    if model is None:
+        return None, "the measured rows are not here"
+    try:
+        return kept_plan(model.name, query.formats, query.choices, query.budget, query.budget_mb), ""
+    except NotKnown as why:
+        return None, str(why)
+
+
+@functools.lru_cache(maxsize=8)
+def kept_plan(name: str, formats: str, choices: str, budget: float, budget_mb: float) -> Plan:
+    """The plan for a budget, kept. Raises InputError, NotKnown."""
+    found = places.places(table.model(name), formats, choices)
+    weights = sum(one.weights for one in found)
+    return plan(found, int(budget_mb * MB) if budget_mb else int(budget * weights / 8))
+
+
+def bench(query: Query) -> Iterator[Progress]:
+    """Progress, then (as the generator's value) the Bench, with methods and walk where they are at hand.
+
+    Raises InputError, SourceError.
+    """
+    weights = chosen_weights(query)
+    options, unused = options_of(query)
+    found = inspection.inspect(weights, query.format, options, prepare(query) if finite(weights) else Methods())
+    compared = frontier.configurations()
+    for number, one in enumerate(compared):
+        yield Progress(stage="formats", fraction=0.5 * number / len(compared))
+        frontier.measured(weights, one)
+    ask_methods, ask_walk = asked(query, weights, options)
+    at_hand = methods.compared.holds(*ask_methods) and columns.walk.holds(*ask_walk)
+    known = finite(weights)
+    return Bench(
+        weights=weights, inspection=found, view=view_of(found, min(query.weight, weights.count - 1)), unused=unused,
+        owner=None if query.bit < 0 else owner_of(found, query.bit), points=frontier.points(weights),
+        methods=methods.compared(*ask_methods) if at_hand else (), walk=columns.walk(*ask_walk) if at_hand else None,
+        pending=known and not at_hand)
+
+
+def with_methods(query: Query, first: Bench) -> Iterator[Progress]:
+    """Progress, then the Bench with methods and walk. Raises InputError."""
+    ask_methods, ask_walk = asked(query, first.weights, options_of(query)[0])
+    yield Progress(stage="GPTQ column by column", fraction=0.6)
+    walk = columns.walk(*ask_walk)
+    yield Progress(stage="rotation, SmoothQuant, AWQ, GPTQ", fraction=0.7)
+    return replace(first, methods=methods.compared(*ask_methods), walk=walk, pending=False)
+
+
+def prepare(query: Query) -> Methods:
+    """The methods that the question switches on."""
+    return Methods(rotation=query.rotation, smoothing=query.smoothing, awq=query.awq, alpha=query.alpha,
+                   inputs=query.inputs, samples=query.samples, seed=query.seed)
+
+
+def asked(query: Query, weights: Weights, options: Options) -> tuple[tuple, tuple]:
+    """What `methods.compared` and `columns.walk` are asked."""
+    calibration = Calibration(act_order=query.act_order, bug=query.bug, damping=query.damping)
+    setting = Setting(inputs=query.inputs, samples=query.samples, seed=query.seed, bits=query.bits, group=query.grid_group,
+                      damping=query.damping)
+    return ((weights, query.format, options, prepare(query), calibration),
+            (weights, setting, calibration, min(query.step, columns.layer_of(weights).shape[1])))
+
+
+@functools.lru_cache(maxsize=8)
+def view_of(found: Inspection, index: int) -> View:
+    """The registers around a weight, kept."""
+    return registers.view(found.packed, index)
+
+
+def owner_of(found: Inspection, bit: int) -> Owner | None:
+    """Whose a bit is; None where the data is shorter (another format was chosen since)."""
+    return registers.owner(found.packed, bit) if bit < 8 * len(found.packed.data) else None
+
+
+def chosen_weights(query: Query) -> Weights:
+    """The weights that the question means. Raises InputError, SourceError."""
+    return weights_of(values=query.values, preset=query.preset, seed=query.seed, rows=query.rows, columns=query.columns,
+                      edits=query.edits, file=query.file, tensor=query.tensor, first_row=query.first_row)
 
 
 def answer(query: Query) -> Answer:
-    """The whole answer."""
+    """The whole answer. Raises what `steps` raises; InvalidQuery where numpy is not installed."""
+    if cache.absent(PACKAGES):
+        raise InvalidQuery([InputError("format", query.format, "accepted where numpy is installed: pip install numpy")])
     *_, last = steps(query)
     return last
 
 
-def completions(table: str) -> tuple[str, ...]:
-    """The names that complete a field whose knob has `suggestions=table`."""
-    return ()
+def completions(name: str) -> tuple[str, ...]:
+    """The names that complete a field whose knob has `suggestions=name`."""
+    return table.names() if name == "models" else ()

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from pycore.errors import InputError
 from pycore.knobs import knob
-from pycore.pack.formats import FORMATS
+from pycore.pack.formats import FORMATS, format_of
 from pycore.quality.inputs import INPUTS
 from pycore.quality.weights import PRESETS
 
@@ -77,7 +78,7 @@ class Query:
                         help="How much of the outliers goes into the weights.")
     inputs: str = knob("outlier-channels", "Inputs", choices=tuple(INPUTS), group=METHODS,
                        help="What the layer's inputs look like: they decide which errors matter.")
-    samples: int = knob(128, "Samples", low=1, high=4096, group=METHODS, help="Input vectors that calibrate.")
+    samples: int = knob(512, "Samples", low=1, high=4096, group=METHODS, help="Input vectors that calibrate.")
     bits: int = knob(4, "Bits of the grid", low=2, high=8, group=GPTQ, help="GPTQ and its rivals: bits of a uniform grid.")
     grid_group: int = knob(0, "Group of the grid", low=0, high=1 << 16, group=GPTQ, zero="a row",
                            help="Weights that share a scale; it divides the layer's columns.")
@@ -99,3 +100,28 @@ class Query:
                              "chooses the rest.")
     formats: str = knob("", "Allowed formats", group=PLAN, zero="every measured one",
                         help="Measured configurations that the plan may use, separated by commas.")
+
+
+OPTION_FIELDS = ("group", "granularity", "symmetric", "levels", "double", "scale_type", "nibble_order", "overflow", "layout",
+                 "value_type", "metadata")
+FIELD_OF = {"block": "group"}  # NF4 calls its group a block
+
+
+def options_of(query: Query) -> tuple[tuple[tuple[str, object], ...], tuple[str, ...]]:
+    """(options that the question gives its format, fields of options that the format does not have).
+
+    Raises InputError for a value that the format does not take.
+    """
+    one, given = format_of(query.format), []
+    for name, values in one.options:
+        field = FIELD_OF.get(name, name)
+        text = getattr(query, field)
+        if text == AUTO:
+            continue
+        by_text = {written(value): value for value in values}
+        if text not in by_text:
+            raise InputError(field, text, f"accepted with {one.id}: {AUTO}, " + ", ".join(by_text))
+        given.append((name, by_text[text]))
+    known = {FIELD_OF.get(name, name) for name, _ in one.options}
+    unused = tuple(field for field in OPTION_FIELDS if field not in known and getattr(query, field) != AUTO)
+    return tuple(given), unused
