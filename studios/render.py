@@ -261,10 +261,12 @@ def panel(name: str, page: Any, source: str) -> str:
 
 
 def kept(page: tuple[str, str], part: str, thing: Any, caller: Callable[[], str]) -> str:
-    """A part of a panel as it was rendered the last time, if it was from the very same object."""
+    """A part of a panel as it was rendered the last time, if it was from the very same object; with what tells it apart,
+    so that a page leaves alone what it already shows, however the reader has sorted and filtered it since."""
     before = _parts.get((*page, part))
     if before is None or before[0] is not thing:
-        before = _parts[*page, part] = thing, caller()
+        text = caller()
+        before = _parts[*page, part] = thing, Markup(f'<div data-same="{digest(text)[:12]}">{text}</div>')
     return before[1]
 
 

@@ -212,6 +212,7 @@ function swap(html) {
     callbacks: {
       beforeNodeMorphed(old, next) {
         if (next.dataset?.keep !== undefined) { old.ariaBusy = "true"; return false; }
+        if (old.dataset?.filter !== undefined || old.dataset?.same && old.dataset.same === next.dataset?.same) return false; // the reader's own
         if (/^(SECTION|ARTICLE|TABLE|LI|DL)$/.test(old.nodeName) && old.isEqualNode(next)) return false; // most are unchanged
         if (next.dataset?.whole === undefined) return true;
         old.replaceWith(document.importNode(next, true));

@@ -14,7 +14,7 @@ function sort(table) {
     const [p, q] = [number(x), number(y)];
     return Number.isNaN(p) - Number.isNaN(q) || (down ? q - p : p - q) || 0; // what has no number stands last, either way
   });
-  table.tBodies[0].append(...rows);
+  if (rows.some((row, place) => row !== table.tBodies[0].rows[place])) table.tBodies[0].append(...rows);
   [...table.tHead.rows].at(-1).querySelectorAll("th").forEach((head) => head.removeAttribute("aria-sort"));
   table.querySelectorAll("th button[data-sort]").forEach((button) => {
     const head = button.closest("th");

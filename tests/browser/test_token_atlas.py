@@ -62,6 +62,7 @@ def test_typing_leaves_the_matrix_alone(opened, site):
     for letter in "bcdef":
         page.locator("#field-text").press_sequentially(letter)
     expect(page.locator("#live-section")).to_contain_text("6 characters")
+    assert page.evaluate("() => window.touched") == 0
     expect(table.locator("tbody tr:visible")).to_have_count(2)
     rows = page.evaluate("() => [...document.querySelectorAll('#languages tbody tr')].map((row) => row.cells[4].dataset.value)")
     assert [float(value) for value in rows] == sorted(map(float, rows), reverse=True)
