@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("sizing", "scheduling", "tokens", "browser")
+NAMES = ("sizing", "scheduling", "tokens", "packing", "browser")
 
 
 def main() -> None:
