@@ -22,7 +22,7 @@ class Commands(click.Group):
         return list(self.lines)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        return importlib.import_module(f"{self.package}.{name}").command if name in self.lines else None
+        return importlib.import_module(f"{self.package}.{module(name)}").command if name in self.lines else None
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple:
         """The command that the first argument names; a wrong one is answered with the nearest."""
@@ -35,3 +35,8 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(self.lines.items()))
+
+
+def module(name: str) -> str:
+    """The module of a subcommand: 'pack-inspect' lies in pack_inspect.py."""
+    return name.replace("-", "_")

@@ -74,7 +74,7 @@ def heavy_tailed(seed: int, rows: int, columns: int) -> "ndarray":
 
 
 def outlier_channel(seed: int, rows: int, columns: int) -> "ndarray":
-    """Normal, but one column in 64 (the first of each) is 20 times as large."""
+    """Normal, but one column in 64 is 20 times as large."""
     values = normal(seed, rows, columns)
     values[:, OUTLIERS_EVERY // 8::OUTLIERS_EVERY] *= OUTLIERS_TIMES
     return values
