@@ -1,0 +1,100 @@
+"""Every format on these weights, and the models that were measured: error against true bits per weight."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from studios.explain import help_field
+from studios.quantbench.names import also, figure
+
+FAMILIES = (("int", "integer"), ("nf", "normal float"), ("fp8", "float"), ("mxfp4", "float"), ("nvfp4", "float"),
+            ("q", "GGUF"), ("bitnet", "ternary"), ("sparse", "2:4"))
+ORDER = ("integer", "normal float", "float", "GGUF", "ternary", "2:4")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One configuration on the weights."""
+
+    label: str = help_field("the format and its options")
+    name: str = help_field("short: 'int4-g64'")
+    family: str = help_field("one of ORDER")
+    href: str = help_field("the question about it")
+    asked: bool = help_field("whether it is the one shown above")
+    bits: float = help_field("true bits per weight")
+    sqnr: float = help_field("dB; infinite where nothing was lost")
+    bits_text: str = help_field("bits, written")
+    sqnr_text: str = help_field("SQNR, written")
+    largest: str = help_field("largest error")
+    best: bool = help_field("whether nothing here is as small and better")
+    beaten: str = help_field("who does better, or why it is refused, or ''")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierView:
+    """The section."""
+
+    rows: tuple[Row, ...] = help_field("by bits per weight")
+    best: int = help_field("how many are on the frontier")
+    says: str = help_field("what this picture says about the asked format")
+    what: str = help_field("which weights")
+
+
+def frontier(query: Any, bench: Any) -> FrontierView:
+    """The section from the bench."""
+    labels = {one.configuration.id: one.configuration.label for one in bench.points}
+    rows = sorted((row(query, bench, one, labels) for one in bench.points),
+                  key=lambda one: (one.bits != one.bits, one.bits, -one.sqnr if one.sqnr == one.sqnr else 0.0, one.name))
+    asked = next((one for one in rows if one.asked), None)
+    return FrontierView(rows=tuple(rows), best=sum(one.best for one in rows), says=says(asked), what=bench.weights.label)
+
+
+def row(query: Any, bench: Any, point: Any, labels: dict[str, str]) -> Row:
+    """One point."""
+    one = point.configuration
+    used = dict(bench.inspection.options)
+    asked = one.format == query.format and all(used.get(name) == said(value) for name, value in (
+        (default_options(one.format) | dict(one.options)).items()))
+    refused = bool(point.fault)
+    return Row(
+        label=one.label, name=one.id, family=family(one.format), href=also(query, **options(one)), asked=asked,
+        bits=point.bits_per_weight, sqnr=point.sqnr_db, bits_text=figure(point.bits_per_weight, 4),
+        sqnr_text=figure(point.sqnr_db, 3), largest=figure(point.max_error, 3),
+        best=not point.dominated_by and not refused and point.sqnr_db == point.sqnr_db,
+        beaten=point.fault or (f"{labels[point.dominated_by]} does better" if point.dominated_by else ""))
+
+
+def family(format_id: str) -> str:
+    """'integer', 'float', ..."""
+    return next(name for start, name in FAMILIES if format_id.startswith(start))
+
+
+def default_options(format_id: str) -> dict[str, object]:
+    """What a format's options are where none is said."""
+    from pycore.pack.formats import format_of
+
+    return {name: values[0] for name, values in format_of(format_id).options}
+
+
+def said(value: object) -> str:
+    """An option's value as the inspection writes it."""
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+
+
+def options(one: Any) -> dict[str, str]:
+    """The fields of the question that ask for a configuration; those it leaves open go back to the format's own."""
+    from pycore.systems.quantbench_question import AUTO
+
+    names = {"block": "group"}
+    asked = {names.get(name, name): said(value) for name, value in one.options}
+    free = {name: AUTO for name in ("group", "granularity", "symmetric", "levels", "double")}
+    return {"format": one.format} | free | asked
+
+
+def says(asked: Row | None) -> str:
+    """What the picture says about the format that is shown above."""
+    if asked is None or not math.isfinite(asked.bits):
+        return "Each point is one format on the weights above, scales, zeros and metadata counted."
+    if asked.best:
+        return f"{asked.label} is on the frontier: nothing here is as small and loses less on these weights."
+    return f"{asked.label} is not on the frontier: {asked.beaten} on these weights, with no more bits."

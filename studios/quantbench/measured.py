@@ -1,0 +1,167 @@
+"""Whole models as they were measured, and projections one by one: where the textbook story holds and where not."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from studios.explain import help_field, plain
+from studios.quantbench.error import step
+from studios.quantbench.names import figure
+
+PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
+STEPS = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One configuration of the whole model."""
+
+    name: str = help_field("its id")
+    label: str = help_field("its name")
+    asked: bool = help_field("whether it has the format that is shown above")
+    bits: float = help_field("bits per weight")
+    kl: float | None = help_field("KL divergence, nats; None where it is not measured or 0")
+    low: float | None = help_field("lower end of its interval")
+    high: float | None = help_field("upper end")
+    texts: tuple[str, ...] = help_field("bits, MB, perplexity, KL, top-1, tokens a second, written")
+    spans: tuple[str, ...] = help_field("intervals of perplexity and KL, or ''")
+    best: bool = help_field("whether no smaller one loses less")
+    says: tuple[str, ...] = help_field("'lossless by construction', 'trained for it', 'within the noise'")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heat:
+    """One configuration, projection by projection."""
+
+    configuration: str = help_field("which")
+    columns: tuple[str, ...] = help_field("projections")
+    rows: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = help_field(
+        "(layer, cells as (text, style, value, title))")
+    totals: tuple[tuple[str, str], ...] = help_field("(mean over layers, style) by projection")
+    per_weight: tuple[tuple[str, str], ...] = help_field("(projection, KL per million weights), worst first")
+    says: str = help_field("whether Q and K are the most sensitive")
+    holds: bool = help_field("whether they are")
+    legend: tuple[tuple[str, str], ...] = help_field("(style, from which value to which)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredView:
+    """The measured part of a page."""
+
+    name: str = help_field("the model")
+    how: str = help_field("corpus, device, versions, date")
+    note: str = help_field("what is particular about the model")
+    rows: tuple[Row, ...] = help_field("configurations, the largest first")
+    heats: tuple[Heat, ...] = help_field("sensitivity, a table a configuration")
+    story: str = help_field("the textbook story in one sentence: where it holds, where not")
+
+
+def measured(model: Any, format_id: str) -> MeasuredView:
+    """The part from a measured model."""
+    names = {one.configuration: one.label for one in model.configurations}
+    heats = tuple(heat(model, one, names) for one in model.verdicts)
+    return MeasuredView(
+        name=plain(model.label, 80), note=plain(model.note),
+        how=plain(f"{model.corpus}; {model.device}; {model.versions}; {model.date}"),
+        rows=tuple(sorted((row(one, format_id) for one in model.configurations), key=lambda one: (-one.bits, one.name))),
+        heats=heats, story=story(model.verdicts, names))
+
+
+def row(one: Any, format_id: str) -> Row:
+    """One configuration."""
+    kl = one.kl_divergence
+    says = (["the model's weights already lie on this grid: nothing to lose"] * one.lossless
+            + ["trained for it"] * one.trained
+            + ["below the reference: noise, see the interval"] * one.better_than_reference)
+    return Row(
+        name=one.configuration, label=plain(one.label, 80), asked=bool(one.format) and one.format == format_id,
+        bits=one.bits_per_weight, kl=kl.value if kl and kl.value > 0 and not one.lossless else None,
+        low=kl.low if kl else None, high=kl.high if kl else None, best=not one.dominated_by, says=tuple(says),
+        texts=(figure(one.bits_per_weight, 4), figure(one.size_bytes / 1e6, 4), figure(one.perplexity.value, 4),
+               figure(kl.value, 3) if kl else "–",
+               "–" if one.top1_agreement is None else figure(100 * one.top1_agreement, 3), figure(one.decode_tokens_per_s, 3)),
+        spans=(span(one.perplexity, 4), span(kl, 3) if kl else ""))
+
+
+def span(interval: Any, digits: int) -> str:
+    """'29.1 to 31.0', or ''."""
+    if interval.low is None or interval.high is None:
+        return ""
+    return f"{figure(interval.low, digits)} to {figure(interval.high, digits)}"
+
+
+def heat(model: Any, verdict: Any, names: dict[str, str]) -> Heat:
+    """One configuration's sensitivity, in thousandths of a nat."""
+    found = [one for one in model.sensitivity if one.configuration == verdict.configuration]
+    columns = tuple(name for name in PROJECTIONS if any(one.projection == name for one in found))
+    values = [one.kl_divergence.value for one in found]
+    worst, best = max(values, default=0.0), min(values, default=0.0)
+    layers = sorted({one.layer for one in found})
+    at = {(one.layer, one.projection): one for one in found}
+    rows = tuple((str(layer), tuple(cell(at.get((layer, name)), worst, best) for name in columns)) for layer in layers)
+    mean = dict(verdict.total)
+    low, high = min(mean.values(), default=0.0), max(mean.values(), default=0.0)
+    return Heat(
+        configuration=plain(names.get(verdict.configuration, verdict.configuration), 80), columns=columns, rows=rows,
+        totals=tuple((milli(mean.get(name)), shade(mean.get(name), high, low)) for name in columns),
+        per_weight=tuple((name, milli(value)) for name, value in verdict.per_weight), holds=verdict.holds,
+        says=sentence(verdict), legend=legend(values, worst, best))
+
+
+def cell(one: Any, worst: float, best: float) -> tuple[str, str, str, str]:
+    """(text, style, value, title) of one projection of one layer."""
+    if one is None:
+        return "–", "none", "", ""
+    value = one.kl_divergence.value
+    title = (f"weights {figure(one.weight_sqnr_db, 3)} dB, outputs {figure(one.output_sqnr_db, 3)} dB, "
+             f"{one.rows:,} × {one.columns:,}, {one.bytes:,} bytes")
+    interval = span(one.kl_divergence, 2)
+    return milli(value), shade(value, worst, best), f"{value:.6g}", title + (f"; {interval} nats" if interval else "")
+
+
+def milli(value: float | None) -> str:
+    """Thousandths of a nat."""
+    return "–" if value is None else figure(1000 * value, 2)
+
+
+def shade(value: float | None, worst: float, best: float) -> str:
+    """'p1' for the least, 'p7' for the most, in steps of equal ratio where all are positive."""
+    if value is None:
+        return "none"
+    if best > 0 and worst > best:
+        return step(-math.log(value), -math.log(worst), -math.log(best)) if value > 0 else "p1"
+    return step(-value, -worst, -best)
+
+
+def legend(values: Sequence[float], worst: float, best: float) -> tuple[tuple[str, str], ...]:
+    """For every step that is used: from which value to which its cells are."""
+    found: dict[str, list[float]] = {}
+    for value in values:
+        found.setdefault(shade(value, worst, best), []).append(value)
+    return tuple((style, " to ".join(dict.fromkeys((milli(min(group)), milli(max(group))))))
+                 for style, group in sorted(found.items()))
+
+
+def sentence(verdict: Any) -> str:
+    """Whether Q and K are the most sensitive, for one configuration."""
+    ranked = [name for name, _ in verdict.total]
+    first = ", ".join(ranked[:2])
+    by_weight = [name for name, _ in verdict.per_weight][:2]
+    holds = "Q and K lose the most" if verdict.holds else f"not Q and K but {first} lose the most"
+    also = "Q and K" if set(by_weight) == {"q", "k"} else " and ".join(by_weight)
+    return (f"Summed over layers {holds}; a million weights cost the most in {also}. In {verdict.layers} of {verdict.of} "
+            "layers Q or K is the worst.")
+
+
+def story(verdicts: Sequence[Any], names: dict[str, str]) -> str:
+    """The textbook story against all verdicts."""
+    if not verdicts:
+        return ""
+    held = [names.get(one.configuration, one.configuration) for one in verdicts if one.holds]
+    missed = [names.get(one.configuration, one.configuration) for one in verdicts if not one.holds]
+    told = "The textbook says that Q and K are the most sensitive. "
+    if held and missed:
+        return plain(f"{told}Here that holds under {', '.join(held)}, and not under {', '.join(missed)}.")
+    where = ", ".join(held or missed)
+    return plain(told + (f"Here it holds under {where}." if held else f"In these rows it does not hold, under {where}."))
