@@ -62,15 +62,6 @@ def halves(block: "ndarray", start: int) -> "ndarray":
     return np.ascontiguousarray(block[:, start:start + 2]).view("<f2").astype(np.float32)
 
 
-def away(values: "ndarray") -> "ndarray":
-    """Round half away from zero, as C's roundf; numpy's own rounding goes to even."""
-    import numpy as np
-
-    magnitude = np.abs(values)
-    floor = np.floor(magnitude)
-    return np.copysign(floor + (magnitude - floor >= 0.5), values)
-
-
 def sequential(terms: "ndarray") -> "ndarray":
     """Sums over the first axis in its order, in float32, as a plain loop in C adds them."""
     total = terms[0].copy()

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from pycore.pack import minifloat
 from pycore.pack import scales as scale_types
+from pycore.pack.groups import magnitude, slices
 from pycore.pack.minifloat import E4M3FN, E5M2, Minifloat
 from pycore.pack.packed import Packed, Section, own, whole
-from pycore.pack.values import as_rows, checked_size, chosen, magnitude
+from pycore.pack.values import as_rows, checked_size, chosen, refuse_non_finite
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -35,13 +36,17 @@ def quantise(values: object, *, kind: str = "e4m3", granularity: str = "channel"
 
     small = kind_of(kind)
     chosen("granularity", granularity, GRANULARITIES)
-    rows, shape = as_rows(values, finite=granularity != "none")
+    rows, shape = as_rows(values, finite=False)
     scales, scale_bytes = np.ones((1, 1), np.float32), b""
     if granularity != "none":
         largest = magnitude(rows.reshape(1, -1) if granularity == "tensor" else rows)
+        if not np.isfinite(largest).all():
+            refuse_non_finite(rows)
         scales, scale_bytes = scale_types.stored(largest / np.float32(small.largest), "float32")
-        rows = rows * scale_types.reciprocal(scales)
-    codes = pack(rows, kind, overflow)
+    codes, inverse = np.empty(rows.shape, np.uint8), np.broadcast_to(scale_types.reciprocal(scales), (len(rows), 1))
+    for part in slices(*rows.shape):
+        scaled = rows[part] if granularity == "none" else rows[part] * inverse[part]
+        codes[part] = pack(scaled, kind, overflow)
     return Packed(format=f"fp8-{kind}", shape=shape, stride=shape[-1], codes=codes, scales=scales,
                   data=codes.tobytes() + scale_bytes,
                   options=(("kind", kind), ("granularity", granularity), ("overflow", overflow)))

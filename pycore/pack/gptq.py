@@ -117,9 +117,10 @@ def steps(weights: object, matrix: "ndarray", *, grid: Grid | None = None, group
             for one in range(scales.shape[1]) if act_order else (place,):
                 part = work[:, one * group:(one + 1) * group].astype(np.float32)
                 scales[:, one:one + 1], zeros[:, one:one + 1] = grid.parameters(part)
-        current, scale, zero = work[:, column].astype(np.float32), scales[:, place], zeros[:, place]
-        codes[:, column] = grid.nearest(current, scale, zero)
-        restored[:, column] = grid.values(codes[:, column], scale, zero)
+        one = slice(column, column + 1)
+        current, scale, zero = work[:, one].astype(np.float32), scales[:, place:place + 1], zeros[:, place:place + 1]
+        codes[:, one] = grid.nearest(current, scale, zero)
+        restored[:, one] = grid.values(codes[:, one], scale, zero)
         error = (work[:, column] - restored[:, column]) / spread[number, number]
         later = order[number + 1:]
         work[:, later] -= error[:, np.newaxis] * spread[number, number + 1:]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pycore.errors import InputError
 from pycore.pack import scales as scale_types
+from pycore.pack.groups import each, extremes
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -44,7 +45,7 @@ class Grid:
         """(scales, zeros), each (n, 1) float32, for groups in rows; scales as their type holds them. Raises InputError."""
         import numpy as np
 
-        low, high = groups.min(axis=1, keepdims=True), groups.max(axis=1, keepdims=True)
+        low, high = extremes(groups)
         if self.symmetric:
             largest = np.maximum(np.abs(low), np.abs(high))
             divisor = np.float32(self.top / 2 if self.full else self.middle - 1)
@@ -60,11 +61,16 @@ class Grid:
         """The nearest codes (uint8) to groups in rows: round(value x (1 / scale)) + zero, ties to even."""
         import numpy as np
 
-        codes = np.multiply(groups, scale_types.reciprocal(scales))
-        np.rint(codes, out=codes)
-        codes += zeros
         lowest = 1 if self.symmetric and not self.full else 0
-        return np.clip(codes, lowest, self.top, out=codes).astype(np.uint8)
+
+        def work(codes: "ndarray", part: "ndarray", inverse: "ndarray", zero: "ndarray") -> None:
+            np.multiply(part, inverse, out=codes)
+            np.rint(codes, out=codes)
+            codes += np.float32(self.middle) if self.symmetric else zero
+            np.clip(codes, lowest, self.top, out=codes)
+
+        codes = np.empty(groups.shape, np.uint8)
+        return each(groups, codes, work, scale_types.reciprocal(scales), zeros)
 
     def values(self, codes: "ndarray", scales: "ndarray", zeros: "ndarray") -> "ndarray":
         """What codes stand for, float32."""

@@ -12,17 +12,18 @@ What to do with a number beyond the largest is a choice that programs make diffe
 `nan` gives NaN in E4M3FN and infinity in E5M2 (`ml_dtypes`; torch's float8_e5m2 too). NaN stays NaN either way.
 """
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pycore.pack.groups import CHUNK, lookup, slices
 from pycore.pack.values import chosen
 
 if TYPE_CHECKING:
     from numpy import ndarray
 
 OVERFLOWS = ("saturate", "nan")
-CHUNK = 1 << 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,27 +80,52 @@ def table(kind: Minifloat) -> "ndarray":
 
 def decode(codes: "ndarray", kind: Minifloat) -> "ndarray":
     """Codes (uint8) to float32."""
-    return table(kind)[codes]
+    return lookup(table(kind), codes)
 
 
 def encode(values: "ndarray", kind: Minifloat, overflow: str = "saturate", *, ties: str = "even") -> "ndarray":
     """The nearest codes (uint8) to float32 values, in their shape; ties to the even code, or `down` to the smaller.
 
-    In bits: adding half a step (less one where the code below is even) to the float's own bits and cutting them off
-    rounds; below the smallest normal number, adding a power of two makes the float unit round at the right place.
+    One look-up a number: by its upper 16 bits, the lowest of them set where any of the 16 below is.
     """
     import numpy as np
 
     chosen("overflow", overflow, OVERFLOWS)
-    flat = np.ascontiguousarray(values, dtype=np.float32).reshape(-1)
-    out = np.empty(flat.size, np.uint8)
-    for start in range(0, flat.size, CHUNK):
-        encode_chunk(flat[start:start + CHUNK].view(np.uint32), out[start:start + CHUNK], kind, overflow, ties)
+    flat = np.ascontiguousarray(values, dtype=np.float32).reshape(-1).view(np.uint32)
+    out, codes = np.empty(flat.size, np.uint8), code_table(kind, overflow, ties)
+    index, sticky = np.empty(min(CHUNK, flat.size), np.intp), np.empty(min(CHUNK, flat.size), np.uint32)
+    for part in slices(flat.size, 1):
+        bits, place, rest = flat[part], index[:part.stop - part.start], sticky[:part.stop - part.start]
+        np.bitwise_and(bits, 0xFFFF, out=rest)
+        np.add(rest, 0xFFFF, out=rest)
+        np.bitwise_or(rest, bits, out=rest)
+        np.right_shift(rest, 16, out=rest)
+        np.copyto(place, rest, casting="unsafe")
+        np.take(codes, place, out=out[part], mode="clip")
     return out.reshape(np.shape(values))
 
 
-def encode_chunk(bits: "ndarray", out: "ndarray", kind: Minifloat, overflow: str, ties: str) -> None:
-    """The codes of one cache-sized run of floats, given as their bits, into `out`."""
+@functools.cache
+def code_table(kind: Minifloat, overflow: str, ties: str) -> "ndarray":
+    """The code for each upper half of a float32's bits, its lowest bit meaning "or a little more": 65,536 codes.
+
+    A kind keeps at most 4 bits of the mantissa's upper 7, so which side of a tie a float lies on is known from these and
+    from whether any lower bit is set.
+    """
+    import numpy as np
+
+    upper, out = np.arange(1 << 16, dtype=np.uint32), np.empty(1 << 16, np.uint8)
+    # An odd upper half stands for itself and all between it and the next: a lower bit set keeps it off the tie.
+    encode_bits(upper << 16 | (upper & 1) << 15, out, kind, overflow, ties)
+    return out
+
+
+def encode_bits(bits: "ndarray", out: "ndarray", kind: Minifloat, overflow: str, ties: str) -> None:
+    """The codes of floats, given as their bits, into `out`.
+
+    Adding half a step (less one where the code below is even) to the float's own bits and cutting them off rounds; below
+    the smallest normal number, adding a power of two makes the float unit round at the right place.
+    """
     import numpy as np
 
     cut = 23 - kind.mantissa_bits

@@ -13,8 +13,9 @@ codes doubled (0 to 12) under half the scale: the same numbers. Bits per weight:
 from typing import TYPE_CHECKING
 
 from pycore.pack import fp4, minifloat, nibbles
+from pycore.pack.groups import magnitude
 from pycore.pack.packed import Packed, Section, own, whole
-from pycore.pack.values import as_rows, checked_size, chosen, magnitude, padded, stride_of
+from pycore.pack.values import as_rows, checked_size, chosen, padded, stride_of
 
 if TYPE_CHECKING:
     from numpy import ndarray

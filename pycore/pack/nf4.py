@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 
 from pycore.pack import nibbles
 from pycore.pack import scales as scale_types
+from pycore.pack.groups import lookup, magnitude, slices
 from pycore.pack.packed import Packed, Section, own, whole
-from pycore.pack.values import as_rows, checked_size, chosen, magnitude, padded, stride_of
+from pycore.pack.values import as_rows, checked_size, chosen, padded, stride_of
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -50,8 +51,12 @@ def nearest(scaled: "ndarray") -> "ndarray":
     edges = np.arange(BUCKETS + 1, dtype=np.float32) / np.float32(BUCKETS / 2) - 1
     below = np.searchsorted(middles, edges, side="left").astype(np.uint8)
     limits = np.append(middles, np.float32(2))[below]
-    place = ((scaled + np.float32(1)) * np.float32(BUCKETS / 2)).astype(np.uint8)
-    return below[place] + (scaled > limits[place])
+    flat, out = scaled.reshape(-1), np.empty(scaled.size, np.uint8)
+    for part in slices(flat.size, 1):
+        value = flat[part]
+        place = ((value + np.float32(1)) * np.float32(BUCKETS / 2)).astype(np.intp)
+        np.add(np.take(below, place, mode="clip"), value > np.take(limits, place, mode="clip"), out=out[part])
+    return out.reshape(scaled.shape)
 
 
 @functools.cache
@@ -143,7 +148,7 @@ def dequantise(packed: Packed) -> "ndarray":
     """The weights that the codes stand for, float32, in the tensor's shape."""
     import numpy as np
 
-    values = np.array(LEVELS, np.float32)[packed.codes.reshape(-1, packed.option("block"))]
+    values = lookup(np.array(LEVELS, np.float32), packed.codes.reshape(-1, packed.option("block")))
     values *= packed.scales
     return np.ascontiguousarray(values.reshape(-1, packed.stride)[:, :packed.columns]).reshape(packed.shape)
 

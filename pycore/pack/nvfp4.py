@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 
 from pycore.pack import fp4, minifloat, nibbles
 from pycore.pack import scales as scale_types
+from pycore.pack.groups import magnitude
 from pycore.pack.minifloat import E4M3FN
 from pycore.pack.packed import Packed, Part, Section, Span, own, whole
-from pycore.pack.values import as_rows, checked_size, chosen, magnitude, padded, stride_of
+from pycore.pack.values import as_rows, checked_size, chosen, padded, stride_of
 
 if TYPE_CHECKING:
     from numpy import ndarray

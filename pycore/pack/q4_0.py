@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pycore.pack import blocks as block_tools
 from pycore.pack import nibbles
 from pycore.pack import scales as scale_types
+from pycore.pack.groups import each, extremes
 from pycore.pack.packed import Packed, Part, Section, Span, whole
 from pycore.pack.values import stride_of
 
@@ -27,7 +28,7 @@ def signed_largest(blocks: "ndarray") -> "ndarray":
     """The first value of largest magnitude in each block, (n, 1), with its sign."""
     import numpy as np
 
-    low, high = blocks.min(axis=1, keepdims=True), blocks.max(axis=1, keepdims=True)
+    low, high = extremes(blocks)
     tied = np.flatnonzero(-low == high)
     largest = np.where(-low > high, low, high)
     if tied.size:
@@ -42,11 +43,21 @@ def quantise(values: object) -> Packed:
 
     blocks, shape = block_tools.in_blocks(values, BLOCK)
     scales = signed_largest(blocks) / np.float32(-8)
-    codes = blocks * scale_types.reciprocal(scales)
-    codes += np.float32(8.5)
-    codes = np.minimum(codes, 15).astype(np.uint8)
+    codes = cut(blocks, scales, 8.5, 15)
     stored, scales = block_tools.half_bytes(scales.reshape(-1))
     return made(codes, scales, shape, pack(codes, stored).tobytes())
+
+
+def cut(blocks: "ndarray", scales: "ndarray", shift: float, top: int) -> "ndarray":
+    """Codes (uint8): value x (1 / scale) + shift, cut off to a whole number, at most `top`."""
+    import numpy as np
+
+    def work(codes: "ndarray", part: "ndarray", inverse: "ndarray") -> None:
+        np.multiply(part, inverse, out=codes)
+        codes += np.float32(shift)
+        np.minimum(codes, np.float32(top), out=codes)
+
+    return each(blocks, np.empty(blocks.shape, np.uint8), work, scale_types.reciprocal(scales))
 
 
 def made(codes: "ndarray", scales: "ndarray", shape: tuple[int, ...], data: bytes) -> Packed:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pycore.pack import blocks as block_tools
 from pycore.pack import nibbles
 from pycore.pack import scales as scale_types
+from pycore.pack.groups import each, extremes
 from pycore.pack.packed import Packed, Part, Section, Span, whole
 from pycore.pack.q4_0 import nibble
 from pycore.pack.values import stride_of
@@ -28,13 +29,25 @@ def quantise(values: object) -> Packed:
     import numpy as np
 
     blocks, shape = block_tools.in_blocks(values, BLOCK)
-    low, high = blocks.min(axis=1, keepdims=True), blocks.max(axis=1, keepdims=True)
+    low, high = extremes(blocks)
     with np.errstate(over="ignore"):
         scales = (high - low) / np.float32(15)
-    codes = (blocks - low) * scale_types.reciprocal(scales)
-    codes = np.minimum(codes + np.float32(0.5), 15).astype(np.uint8)
+    codes = cut(blocks, low, scales)
     (stored, scales), (stored_low, low) = (block_tools.half_bytes(one.reshape(-1)) for one in (scales, low))
     return made(codes, scales, low, shape, pack(codes, stored, stored_low).tobytes())
+
+
+def cut(blocks: "ndarray", low: "ndarray", scales: "ndarray") -> "ndarray":
+    """Codes (uint8): (value - low) x (1 / scale) + 0.5, cut off to a whole number, at most 15."""
+    import numpy as np
+
+    def work(codes: "ndarray", part: "ndarray", least: "ndarray", inverse: "ndarray") -> None:
+        np.subtract(part, least, out=codes)
+        codes *= inverse
+        codes += np.float32(0.5)
+        np.minimum(codes, np.float32(15), out=codes)
+
+    return each(blocks, np.empty(blocks.shape, np.uint8), work, low, scale_types.reciprocal(scales))
 
 
 def made(codes: "ndarray", scales: "ndarray", low: "ndarray", shape: tuple[int, ...], data: bytes) -> Packed:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from pycore.pack import blocks as block_tools
 from pycore.pack import nibbles
-from pycore.pack import scales as scale_types
 from pycore.pack.packed import Packed, Part, Section, Span
-from pycore.pack.q4_0 import SCALE, signed_largest
+from pycore.pack.q4_0 import SCALE, cut, signed_largest
 from pycore.pack.values import stride_of
 
 if TYPE_CHECKING:
@@ -28,8 +27,7 @@ def quantise(values: object) -> Packed:
 
     blocks, shape = block_tools.in_blocks(values, BLOCK)
     scales = signed_largest(blocks) / np.float32(-16)
-    codes = blocks * scale_types.reciprocal(scales)
-    codes = np.minimum(codes + np.float32(16.5), 31).astype(np.uint8)
+    codes = cut(blocks, scales, 16.5, 31)
     stored, scales = block_tools.half_bytes(scales.reshape(-1))
     return made(codes, scales, shape, pack(codes, stored).tobytes())
 

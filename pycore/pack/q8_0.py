@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from pycore.pack import blocks as block_tools
 from pycore.pack import scales as scale_types
+from pycore.pack.groups import each, magnitude
 from pycore.pack.int8 import signed_byte
 from pycore.pack.packed import Packed, Part, Section, Span
 from pycore.pack.q4_0 import SCALE
-from pycore.pack.values import magnitude, stride_of
+from pycore.pack.values import stride_of
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -28,9 +29,23 @@ def quantise(values: object) -> Packed:
 
     blocks, shape = block_tools.in_blocks(values, BLOCK)
     scales = magnitude(blocks) / np.float32(127)
-    codes = block_tools.away(blocks * scale_types.reciprocal(scales)).astype(np.int8)
+    codes = away(blocks, scales)
     stored, scales = block_tools.half_bytes(scales.reshape(-1))
     return made(codes, scales, shape, pack(codes, stored).tobytes())
+
+
+def away(blocks: "ndarray", scales: "ndarray") -> "ndarray":
+    """Codes (int8): value x (1 / scale) rounded, halves away from zero: cut(2 x) - cut(x)."""
+    import numpy as np
+
+    def work(codes: "ndarray", part: "ndarray", inverse: "ndarray") -> None:
+        np.multiply(part, inverse, out=codes)
+        whole = np.trunc(codes)
+        codes += codes
+        np.trunc(codes, out=codes)
+        codes -= whole
+
+    return each(blocks, np.empty(blocks.shape, np.int8), work, scale_types.reciprocal(scales))
 
 
 def made(codes: "ndarray", scales: "ndarray", shape: tuple[int, ...], data: bytes) -> Packed:

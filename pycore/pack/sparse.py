@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from pycore.errors import InputError
 from pycore.pack import nibbles
 from pycore.pack import scales as scale_types
+from pycore.pack.groups import lookup
 from pycore.pack.packed import Packed, Part, Section, Span
 from pycore.pack.values import as_rows, checked_size, chosen, padded, stride_of
 
@@ -39,7 +40,9 @@ def quantise(values: object, *, value_type: str = "float16", metadata: str = "pl
     rounded, _ = scale_types.stored(padded(rows, 8, fill="zero"), value_type)
     fours = np.ascontiguousarray(rounded.reshape(-1, 4).T)
     indexes = indexes_of(fours, kept(fours))
-    pairs = np.stack([np.take_along_axis(fours, index[np.newaxis].astype(np.intp), axis=0)[0] for index in indexes], axis=1)
+    pairs = np.empty((fours.shape[1], 2), np.float32)
+    pairs[:, 0] = np.where(indexes[0] == 0, fours[0], np.where(indexes[0] == 1, fours[1], fours[2]))
+    pairs[:, 1] = np.where(indexes[1] == 1, fours[1], np.where(indexes[1] == 2, fours[2], fours[3]))
     return made(pairs, indexes, shape, value_type, metadata)
 
 
@@ -84,12 +87,13 @@ def made(pairs: "ndarray", indexes: tuple["ndarray", "ndarray"], shape: tuple[in
     import numpy as np
 
     stride = stride_of(shape[-1], 8)
-    codes = np.zeros((4, pairs.shape[0]), np.uint8)
-    for place in range(4):
-        codes[place] = (indexes[0] == place) + 2 * (indexes[1] == place)
+    quads = indexes[0] | indexes[1] << 2
+    four_codes = np.array([[(place == quad & 3) + 2 * (place == quad >> 2) for place in range(4)] for quad in range(16)],
+                          np.uint8).view(np.uint32).reshape(-1)
+    codes = lookup(four_codes, quads).view(np.uint8)
     rounded, stored = scale_types.stored(pairs, value_type)
-    data = stored + pack(indexes[0] | indexes[1] << 2, stride // WORD_SLOTS, metadata).tobytes()
-    return Packed(format="sparse-2:4", shape=tuple(shape), stride=stride, codes=codes.T.reshape(-1, stride),
+    data = stored + pack(quads, stride // WORD_SLOTS, metadata).tobytes()
+    return Packed(format="sparse-2:4", shape=tuple(shape), stride=stride, codes=codes.reshape(-1, stride),
                   scales=rounded, data=data, options=(("value_type", value_type), ("metadata", metadata)))
 
 
@@ -146,8 +150,9 @@ def dequantise(packed: Packed) -> "ndarray":
     """The weights that stay, zero for the others, float32, in the tensor's shape."""
     import numpy as np
 
-    codes, pairs = packed.codes.reshape(-1, 4), packed.scales
-    values = np.where(codes == 1, pairs[:, :1], np.where(codes == 2, pairs[:, 1:], np.float32(0)))
+    codes, values = packed.codes.reshape(-1), np.zeros(packed.slots, np.float32)
+    for place in range(2):  # every four has one first and one second
+        values[codes == place + 1] = packed.scales[:, place]
     return np.ascontiguousarray(values.reshape(-1, packed.stride)[:, :packed.columns]).reshape(packed.shape)
 
 
