@@ -156,9 +156,11 @@ async function startPython(loadPyodide, options, note, snapshotted) {
 }
 
 const sameAs = (digest, answer) => answer.type === "answer" && pyodide.pyimport("studios.render").digest(answer.panel) === digest;
+let fullest = null; // an answer may come in several steps: the last is what was painted
 function checked(text) {
-  const answer = JSON.parse(text);
-  if (answer.type === "answer") post({ type: "checked", verified: sameAs(boot.check.at(-1), answer), answer });
+  const reply = JSON.parse(text);
+  if (reply.type === "answer") fullest = reply;
+  if (reply.type === "complete" && fullest) post({ type: "checked", verified: sameAs(boot.check.at(-1), fullest), answer: fullest });
 }
 
 // ---- answering -----------------------------------------------------------------------------------------------------
