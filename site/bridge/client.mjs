@@ -215,7 +215,9 @@ function swap(html) {
         if (old.dataset?.filter !== undefined || old.dataset?.same && old.dataset.same === next.dataset?.same) return false; // the reader's own
         if (/^(SECTION|ARTICLE|TABLE|LI|DL)$/.test(old.nodeName) && old.isEqualNode(next)) return false; // most are unchanged
         if (next.dataset?.whole === undefined) return true;
-        old.replaceWith(document.importNode(next, true));
+        for (const { name } of [...old.attributes]) if (!next.hasAttribute(name)) old.removeAttribute(name);
+        for (const { name, value } of next.attributes) old.setAttribute(name, value);
+        old.replaceChildren(...document.importNode(next, true).childNodes); // the element stays: its siblings are morphed from it
         return false;
       },
       beforeAttributeUpdated: (name, node) => !(name === "open" && node.localName === "details" || name === "disabled" && "liveDisabled" in node.dataset),

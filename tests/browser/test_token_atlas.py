@@ -106,7 +106,7 @@ def test_what_is_not_understood_is_told_at_its_field(opened, site):
     page.locator("#question details").evaluate_all("(all) => all.forEach((one) => { one.open = true })")
     heading = page.locator("#panel h1").inner_text()
     for field, value, words in (("language", "hindu", "Hindi"), ("tokenizers", "lama3", "llama3"), ("mix", "klingon 3", "klingon"),
-                                ("tokenizers", "claude3-ctok", "only its counts"), ("prices", "gpt-4o cheap", "USD per 1M"),
+                                ("tokenizers", "claude3-ctok", "only counts are known"), ("prices", "gpt-4o cheap", "USD per 1M"),
                                 ("by", "nobody", "nobody"), ("model", "no such model", "no such model")):
         control = page.locator(f"#field-{field}")
         before = control.input_value()
