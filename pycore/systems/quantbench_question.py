@@ -85,7 +85,7 @@ class Query:
     act_order: bool = knob(False, "Act-order", group=GPTQ, help="Columns with the largest inputs first.")
     bug: bool = knob(False, "The common bug", group=GPTQ,
                      help="Spread errors by rows of the plain inverse Hessian instead of its Cholesky factor.")
-    step: int = knob(1, "Step", low=0, high=1 << 16, group=GPTQ, help="Columns quantised so far.")
+    step: int = knob(24, "Step", low=0, high=1 << 16, group=GPTQ, help="Columns quantised so far.")
     damping: float = knob(0.01, "Damping", low=0.0, high=1.0, group=GPTQ,
                           help="Share of the mean diagonal that is added to the Hessian's.")
 

@@ -134,8 +134,8 @@ def cell(index: int, local: int, value: float, restored: float, found: tuple, li
     styles += ["four"] * (format_id == "sparse-2:4" and local % 4 == 0)
     height = 50.0 - 50.0 * min(max(restored / limit, -1.0), 1.0) if math.isfinite(restored) else 50.0
     return Cell(index=index, local=local, href=f"?{rest}weight={index}", style=" ".join(styles), value=plain_number(value),
-                code=code_text(codes[0], format_id) if codes else "×", restored=small(restored), slides=math.isfinite(value),
-                y=f"{height:.1f}%")
+                code=code_text(codes[0], format_id) if codes else "×", restored=small(restored, 3),
+                slides=math.isfinite(value), y=f"{height:.1f}%")
 
 
 def code_text(found: Any, format_id: str) -> str:

@@ -1,4 +1,4 @@
-"""What a reader can take along: weights with their codes, every format, the plan and the ledger as CSV, bytes in hexadecimal."""
+"""What a reader can take along: weights with codes, formats, the plan and the ledger as CSV, bytes in hexadecimal."""
 
 import csv
 import io
@@ -25,7 +25,8 @@ def downloads(page: Any) -> dict[str, tuple[str, str]]:
         files["packed.json"] = ("application/json", json.dumps(packed(answer.bench.inspection), indent=1))
     if answer.plan:
         files["plan.csv"] = ("text/csv", table(PLAN, plan(answer.plan)))
-        files["recipe.yaml"] = ("text/plain", answer.plan.commands.recipe or "# nothing of this plan can be said in a recipe\n")
+        recipe = answer.plan.commands.recipe or "# nothing of this plan can be said in a recipe\n"
+        files["recipe.yaml"] = ("text/plain", recipe)
     return files
 
 
@@ -35,7 +36,8 @@ def weights(bench: Any) -> Iterable[dict]:
     for index in range(min(MOST_ROWS, bench.weights.count)):
         row, column = divmod(index, bench.weights.columns)
         yield {"index": index, "row": row, "column": column, "weight": f"{float(bench.weights.values.flat[index]):.6g}",
-               "restored": f"{float(bench.inspection.restored.flat[index]):.6g}", "code": int(found.codes.flat[found.slot(index)])}
+               "restored": f"{float(bench.inspection.restored.flat[index]):.6g}",
+               "code": int(found.codes.flat[found.slot(index)])}
 
 
 def formats(rows: Iterable[Any]) -> Iterable[dict]:

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pycore.systems.quantbench_question import options_of
 from studios.explain import help_field, plain
 from studios.quantbench.error import step
+from studios.quantbench.frontier import default_options, said
 from studios.quantbench.names import figure
 
 PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
@@ -38,7 +40,7 @@ class Heat:
     columns: tuple[str, ...] = help_field("projections")
     rows: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = help_field(
         "(layer, cells as (text, style, value, title))")
-    totals: tuple[tuple[str, str], ...] = help_field("(mean over layers, style) by projection")
+    totals: tuple[str, ...] = help_field("mean over layers by projection")
     per_weight: tuple[tuple[str, str], ...] = help_field("(projection, KL per million weights), worst first")
     says: str = help_field("whether Q and K are the most sensitive")
     holds: bool = help_field("whether they are")
@@ -57,36 +59,45 @@ class MeasuredView:
     story: str = help_field("the textbook story in one sentence: where it holds, where not")
 
 
-def measured(model: Any, format_id: str) -> MeasuredView:
+def measured(model: Any, query: Any) -> MeasuredView:
     """The part from a measured model."""
     names = {one.configuration: one.label for one in model.configurations}
     heats = tuple(heat(model, one, names) for one in model.verdicts)
     return MeasuredView(
         name=plain(model.label, 80), note=plain(model.note),
         how=plain(f"{model.corpus}; {model.device}; {model.versions}; {model.date}"),
-        rows=tuple(sorted((row(one, format_id) for one in model.configurations), key=lambda one: (-one.bits, one.name))),
+        rows=tuple(sorted((row(one, asked(one, query)) for one in model.configurations),
+                          key=lambda one: (-one.bits, one.name))),
         heats=heats, story=story(model.verdicts, names))
 
 
-def row(one: Any, format_id: str) -> Row:
+def asked(one: Any, query: Any) -> bool:
+    """Whether a measured configuration has the format and options of a question."""
+    options, _ = options_of(query)
+    used = default_options(one.format) | dict(options) if one.format == query.format else {}
+    return bool(used or one.format == query.format) and all(said(used.get(name)) == value for name, value in one.options)
+
+
+def row(one: Any, here: bool) -> Row:
     """One configuration."""
     kl = one.kl_divergence
     says = (["the model's weights already lie on this grid: nothing to lose"] * one.lossless
             + ["trained for it"] * one.trained
             + ["below the reference: noise, see the interval"] * one.better_than_reference)
     return Row(
-        name=one.configuration, label=plain(one.label, 80), asked=bool(one.format) and one.format == format_id,
+        name=one.configuration, label=plain(one.label, 80), asked=here,
         bits=one.bits_per_weight, kl=kl.value if kl and kl.value > 0 and not one.lossless else None,
         low=kl.low if kl else None, high=kl.high if kl else None, best=not one.dominated_by, says=tuple(says),
         texts=(figure(one.bits_per_weight, 4), figure(one.size_bytes / 1e6, 4), figure(one.perplexity.value, 4),
                figure(kl.value, 3) if kl else "–",
-               "–" if one.top1_agreement is None else figure(100 * one.top1_agreement, 3), figure(one.decode_tokens_per_s, 3)),
+               "–" if one.top1_agreement is None else figure(100 * one.top1_agreement, 3),
+               figure(one.decode_tokens_per_s, 3)),
         spans=(span(one.perplexity, 4), span(kl, 3) if kl else ""))
 
 
 def span(interval: Any, digits: int) -> str:
     """'29.1 to 31.0', or ''."""
-    if interval.low is None or interval.high is None:
+    if interval.low is None or interval.high is None or interval.low == interval.high:
         return ""
     return f"{figure(interval.low, digits)} to {figure(interval.high, digits)}"
 
@@ -101,10 +112,9 @@ def heat(model: Any, verdict: Any, names: dict[str, str]) -> Heat:
     at = {(one.layer, one.projection): one for one in found}
     rows = tuple((str(layer), tuple(cell(at.get((layer, name)), worst, best) for name in columns)) for layer in layers)
     mean = dict(verdict.total)
-    low, high = min(mean.values(), default=0.0), max(mean.values(), default=0.0)
     return Heat(
         configuration=plain(names.get(verdict.configuration, verdict.configuration), 80), columns=columns, rows=rows,
-        totals=tuple((milli(mean.get(name)), shade(mean.get(name), high, low)) for name in columns),
+        totals=tuple(milli(mean.get(name)) for name in columns),
         per_weight=tuple((name, milli(value)) for name, value in verdict.per_weight), holds=verdict.holds,
         says=sentence(verdict), legend=legend(values, worst, best))
 

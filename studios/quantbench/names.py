@@ -48,13 +48,20 @@ def small(value: float, digits: int = 4) -> str:
         return "nan" if value != value else "inf" if value > 0 else "−inf"
     if value == 0:
         return "0"
-    text = f"{value:.{digits}g}"
-    return text.replace("e-0", "e-").replace("-", "−")
+    return scientific(f"{value:.{digits}g}", value).replace("-", "−")
 
 
 def plain_number(value: float) -> str:
-    """The same as a control takes it: '-1.2e-07'."""
-    return "0" if value == 0 else f"{value:.4g}"
+    """The same as a control takes it, short: '-0.0123', '-1.2e-7'."""
+    return "0" if value == 0 else scientific(f"{value:.3g}", value)
+
+
+def scientific(text: str, value: float) -> str:
+    """A short writing of a number whose digits begin late: '1.44e-4' instead of '0.000144'."""
+    if abs(value) < 1e-3 and "e" not in text:
+        digits = len(text.lstrip("-0.").replace(".", ""))
+        text = f"{value:.{max(digits - 1, 0)}e}"
+    return text.replace("e-0", "e-").replace("e+0", "e")
 
 
 class Held:

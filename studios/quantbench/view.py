@@ -15,15 +15,15 @@ from studios.quantbench import files
 from studios.quantbench.bits import Bits, bits
 from studios.quantbench.error import ErrorView, bits_text, decibels, error_view
 from studios.quantbench.frontier import FrontierView, frontier
-from studios.quantbench.measured import MeasuredView, measured
-from studios.quantbench.names import Held, also, figure, rest_of
+from studios.quantbench.measured import MeasuredView, asked, measured
+from studios.quantbench.names import Held, figure, rest_of
 from studios.quantbench.plan import PlanView, plan_view
 from studios.quantbench.walk import WalkView, walk_view
 
 TITLE = "quantbench"
 SENTENCE = "See the bits, measure the error, choose the format"
 Query = quantbench.Query
-FRONT = ("format", "group", "preset", "edits", "budget")
+FRONT = ("format", "group", "preset", "budget", "edits")
 COMMAND = "quantbench ask"
 MODULE = "pycore.systems.quantbench"
 PACKAGES = ("numpy",)
@@ -97,7 +97,7 @@ def page(answer: quantbench.Answer) -> Page:
 def still_of(answer: quantbench.Answer) -> Still:
     """The measured rows and the plan."""
     ledger = Ledger("p-")
-    return Still(measured=answer.model and measured(answer.model, answer.query.format), no_plan=plain(answer.no_plan),
+    return Still(measured=answer.model and measured(answer.model, answer.query), no_plan=plain(answer.no_plan),
                  plan=answer.plan and plan_view(answer.query, answer.plan, ledger), ledger=ledger.groups())
 
 
@@ -117,10 +117,8 @@ def measured_of(answer: quantbench.Answer) -> str | None:
     """What the same format cost a whole model, where it was measured with these options."""
     if answer.model is None:
         return None
-    used = dict(answer.bench.inspection.options)
     for one in answer.model.configurations:
-        if one.format == answer.query.format and one.kl_divergence and not one.lossless and not one.trained and all(
-                used.get(name) == value for name, value in one.options):
+        if asked(one, answer.query) and one.kl_divergence and not one.lossless and not one.trained:
             return f"measured on {plain(answer.model.label, 60)}: KL {figure(one.kl_divergence.value, 3)} nats"
     return None
 
@@ -131,8 +129,8 @@ def early(answer: quantbench.Answer) -> Sentence:
     if answer.plan is None or answer.model is None:
         return (f"{label}: the weights are packed as soon as numpy has arrived",)
     loss = figure(answer.plan.loss.value, 3)
-    return (f"{plain(answer.model.label, 60)} at {figure(answer.plan.bits_per_weight.value, 3)} bits per weight: a predicted "
-            f"loss of {loss} nats",)
+    return (f"{plain(answer.model.label, 60)} at {figure(answer.plan.bits_per_weight.value, 3)} bits per weight: a "
+            f"predicted loss of {loss} nats",)
 
 
 def lead(answer: quantbench.Answer) -> str:
@@ -159,7 +157,3 @@ def headline(page: Page) -> str:
     """The verdict as plain text."""
     return "".join(piece.text if isinstance(piece, Number) else piece for piece in page.verdict)
 
-
-def without(query: quantbench.Query) -> str:
-    """The link that puts a file away."""
-    return also(query, file="", tensor="", first_row=0)
