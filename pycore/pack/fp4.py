@@ -21,11 +21,11 @@ LARGEST = 6.0
 VALUES = tuple(minifloat.value(E2M1, code) for code in range(16))
 
 
-def encode(scaled: "ndarray", layout: str) -> "ndarray":
-    """Codes (uint8) of values already divided by their scale; beyond 6 they saturate."""
+def encode(blocks: "ndarray", factors: "ndarray | None", layout: str) -> "ndarray":
+    """Codes (uint8) of blocks, each multiplied by its factor (n, 1); beyond 6 they saturate."""
     if layout == "split":
-        return minifloat.encode(scaled, E2M1)
-    codes = minifloat.encode(scaled, E2M1, ties="down")
+        return minifloat.encode_rows(blocks, factors, E2M1)
+    codes = minifloat.encode_rows(blocks, factors, E2M1, ties="down")
     codes[codes == 8] = 0
     return codes
 

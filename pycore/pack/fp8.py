@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pycore.pack import minifloat
 from pycore.pack import scales as scale_types
-from pycore.pack.groups import magnitude, slices
+from pycore.pack.groups import magnitude
 from pycore.pack.minifloat import E4M3FN, E5M2, Minifloat
 from pycore.pack.packed import Packed, Section, own, whole
 from pycore.pack.values import as_rows, checked_size, chosen, refuse_non_finite
@@ -43,10 +43,8 @@ def quantise(values: object, *, kind: str = "e4m3", granularity: str = "channel"
         if not np.isfinite(largest).all():
             refuse_non_finite(rows)
         scales, scale_bytes = scale_types.stored(largest / np.float32(small.largest), "float32")
-    codes, inverse = np.empty(rows.shape, np.uint8), np.broadcast_to(scale_types.reciprocal(scales), (len(rows), 1))
-    for part in slices(*rows.shape):
-        scaled = rows[part] if granularity == "none" else rows[part] * inverse[part]
-        codes[part] = pack(scaled, kind, overflow)
+    factors = None if granularity == "none" else np.broadcast_to(scale_types.reciprocal(scales), (len(rows), 1))
+    codes = minifloat.encode_rows(rows, factors, small, overflow)
     return Packed(format=f"fp8-{kind}", shape=shape, stride=shape[-1], codes=codes, scales=scales,
                   data=codes.tobytes() + scale_bytes,
                   options=(("kind", kind), ("granularity", granularity), ("overflow", overflow)))

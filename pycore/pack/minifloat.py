@@ -84,25 +84,39 @@ def decode(codes: "ndarray", kind: Minifloat) -> "ndarray":
 
 
 def encode(values: "ndarray", kind: Minifloat, overflow: str = "saturate", *, ties: str = "even") -> "ndarray":
-    """The nearest codes (uint8) to float32 values, in their shape; ties to the even code, or `down` to the smaller.
+    """The nearest codes (uint8) to float32 values, in their shape; ties to the even code, or `down` to the smaller."""
+    import numpy as np
+
+    flat = np.ascontiguousarray(values, dtype=np.float32).reshape(-1)
+    whole = flat.size // CHUNK * CHUNK
+    parts = [encode_rows(part, None, kind, overflow, ties=ties).reshape(-1)
+             for part in (flat[:whole].reshape(-1, CHUNK), flat[whole:].reshape(1, -1)) if part.size]
+    return (np.concatenate(parts) if len(parts) > 1 else parts[0]).reshape(np.shape(values))
+
+
+def encode_rows(rows: "ndarray", factors: "ndarray | None", kind: Minifloat, overflow: str = "saturate", *,
+                ties: str = "even") -> "ndarray":
+    """Codes (n, columns) of float32 rows, each first multiplied by its factor (n, 1).
 
     One look-up a number: by its upper 16 bits, the lowest of them set where any of the 16 below is.
     """
     import numpy as np
 
     chosen("overflow", overflow, OVERFLOWS)
-    flat = np.ascontiguousarray(values, dtype=np.float32).reshape(-1).view(np.uint32)
-    out, codes = np.empty(flat.size, np.uint8), code_table(kind, overflow, ties)
-    index, sticky = np.empty(min(CHUNK, flat.size), np.intp), np.empty(min(CHUNK, flat.size), np.uint32)
-    for part in slices(flat.size, 1):
-        bits, place, rest = flat[part], index[:part.stop - part.start], sticky[:part.stop - part.start]
-        np.bitwise_and(bits, 0xFFFF, out=rest)
+    out, codes = np.empty(rows.shape, np.uint8), code_table(kind, overflow, ties)
+    room = max(1, min(rows.shape[0], CHUNK // rows.shape[1])), rows.shape[1]
+    scratch, bits = np.empty(room, np.float32), np.empty(room, np.uint32)
+    index, found = np.empty(room, np.intp), np.empty(room, np.uint8)
+    for part in slices(*rows.shape):
+        size = part.stop - part.start
+        given = rows[part] if factors is None else np.multiply(rows[part], factors[part], out=scratch[:size])
+        rest, place = bits[:size], index[:size]
+        np.bitwise_and(given.view(np.uint32), 0xFFFF, out=rest)
         np.add(rest, 0xFFFF, out=rest)
-        np.bitwise_or(rest, bits, out=rest)
-        np.right_shift(rest, 16, out=rest)
-        np.copyto(place, rest, casting="unsafe")
-        np.take(codes, place, out=out[part], mode="clip")
-    return out.reshape(np.shape(values))
+        np.bitwise_or(rest, given.view(np.uint32), out=rest)
+        np.copyto(place, rest.view("<u2")[:, 1::2])
+        out[part] = np.take(codes, place, out=found[:size], mode="clip")
+    return out
 
 
 @functools.cache

@@ -31,8 +31,8 @@ def quantise(values: object, *, layout: str = "split") -> Packed:
     rows, shape = as_rows(values)
     blocks = padded(rows, BLOCK).reshape(-1, BLOCK)
     shared = np.clip(minifloat.exponents(magnitude(blocks)) - 2 + 127, 0, 254).astype(np.uint8).reshape(-1)
-    # Dividing by a power of two is exact unless the quotient is subnormal, far below half of the smallest step.
-    codes = fp4.encode(blocks / minifloat.power_of_two(shared).reshape(-1, 1), layout)
+    # The product is exact unless it is subnormal, and then far below half of the smallest step.
+    codes = fp4.encode(blocks, minifloat.power_of_two(254 - shared).reshape(-1, 1), layout)
     return made(codes, shared, shape, layout, pack(codes, shared, layout).tobytes())
 
 

@@ -45,10 +45,9 @@ def quantise(values: object, *, layout: str = "split") -> Packed:
         steps = half_up(largest / np.float32(6))
     scales = minifloat.decode(steps, E4M3FN)
     if layout == "split":
-        scaled = blocks * scale_types.reciprocal(scales * tensor)
+        codes = fp4.encode(blocks, scale_types.reciprocal(scales * tensor), layout)
     else:  # ggml compares distances: a quotient keeps its ties exact where a product with 1 / scale would not
-        scaled = np.divide(blocks, scales, out=np.zeros_like(blocks), where=scales != 0)
-    codes = fp4.encode(scaled, layout)
+        codes = fp4.encode(np.divide(blocks, scales, out=np.zeros_like(blocks), where=scales != 0), None, layout)
     return made(codes, steps.reshape(-1), tensor, shape, layout, pack(codes, steps.reshape(-1), tensor, layout).tobytes())
 
 

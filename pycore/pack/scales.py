@@ -17,30 +17,35 @@ LARGEST = {"float32": 3.4028234663852886e38, "float16": 65504.0, "bfloat16": 3.3
 
 def stored(scales: "ndarray", kind: str) -> tuple["ndarray", bytes]:
     """Scales rounded to what `kind` holds (ties to even), as float32, and their bytes. Raises InputError on overflow."""
+    bits = encoded(scales, kind)
+    data = bits.tobytes()
+    return from_bytes(data, kind).reshape(bits.shape), data
+
+
+def encoded(scales: "ndarray", kind: str) -> "ndarray":
+    """Scales in their type, in their shape: float32, or the bits of a 16-bit one (uint16). Raises InputError on overflow."""
     import numpy as np
 
     chosen("scale_type", kind, TYPES)
     scales = np.ascontiguousarray(scales, dtype=np.float32)
-    largest = float(np.abs(scales).max()) if scales.size else 0.0
     if kind == "float32":
-        return scales, scales.astype("<f4").tobytes()
+        return scales.astype("<f4", copy=False)
     if kind == "float16":
         with np.errstate(over="ignore"):
-            halves = scales.astype("<f2")
-        refuse_overflow(np.isinf(halves).any(), largest, kind)
-        return halves.astype(np.float32), halves.tobytes()
-    bits = scales.view(np.uint32)
-    upper = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("<u2")
-    refuse_overflow((upper & 0x7FFF == 0x7F80).any(), largest, kind)
-    return from_bytes(upper.tobytes(), kind).reshape(scales.shape), upper.tobytes()
+            bits = scales.astype("<f2").view("<u2")
+        infinite = 0x7C00
+    else:
+        wide, infinite = scales.view(np.uint32), 0x7F80
+        bits = ((wide + 0x7FFF + ((wide >> 16) & 1)) >> 16).astype("<u2")
+    if bits.size and (bits & 0x7FFF).max() >= infinite:
+        refuse_overflow(float(np.abs(scales).max()), kind)
+    return bits
 
 
-def refuse_overflow(overflows: bool, largest: float, kind: str) -> None:
-    """Raise InputError when a scale does not fit its type."""
-    if overflows:
-        raise InputError("values", f"a scale of {largest:.6g}", f"a {kind} scale holds at most {LARGEST[kind]:.6g}; "
-                                                                 "give smaller values, or float32 scales where the format "
-                                                                 "has that option")
+def refuse_overflow(largest: float, kind: str) -> None:
+    """Raise InputError for a scale that does not fit its type."""
+    raise InputError("values", f"a scale of {largest:.6g}", f"a {kind} holds at most {LARGEST[kind]:.6g}; give smaller "
+                                                            "values, or float32 scales where the format has that option")
 
 
 def from_bytes(data: bytes, kind: str) -> "ndarray":

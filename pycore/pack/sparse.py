@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from pycore.errors import InputError
 from pycore.pack import nibbles
 from pycore.pack import scales as scale_types
-from pycore.pack.groups import lookup
+from pycore.pack.groups import CHUNK, lookup, slices
 from pycore.pack.packed import Packed, Part, Section, Span
 from pycore.pack.values import as_rows, checked_size, chosen, padded, stride_of
 
@@ -31,19 +31,40 @@ ROWS, COLUMNS, WORD_SLOTS = 32, 32, 16
 
 def quantise(values: object, *, value_type: str = "float16", metadata: str = "plain") -> Packed:
     """`values` (any shape; the last dimension is a row) with the two smallest of every four dropped. Raises InputError."""
-    import numpy as np
-
     chosen("value_type", value_type, VALUE_TYPES)
     chosen("metadata", metadata, METADATA)
     rows, shape = as_rows(values)
     check_shape(shape, metadata)
-    rounded, _ = scale_types.stored(padded(rows, 8, fill="zero"), value_type)
-    fours = np.ascontiguousarray(rounded.reshape(-1, 4).T)
-    indexes = indexes_of(fours, kept(fours))
-    pairs = np.empty((fours.shape[1], 2), np.float32)
-    pairs[:, 0] = np.where(indexes[0] == 0, fours[0], np.where(indexes[0] == 1, fours[1], fours[2]))
-    pairs[:, 1] = np.where(indexes[1] == 1, fours[1], np.where(indexes[1] == 2, fours[2], fours[3]))
-    return made(pairs, indexes, shape, value_type, metadata)
+    bits = scale_types.encoded(padded(rows, 8, fill="zero"), value_type)
+    pairs, quads = compressed(bits.reshape(-1, 4))
+    return made(pairs.tobytes(), quads, shape, value_type, metadata)
+
+
+def compressed(fours: "ndarray") -> tuple["ndarray", "ndarray"]:
+    """(kept (n, 2), nibbles of their indexes (n)) of fours (n, 4) given as the bits of 16-bit floats."""
+    import numpy as np
+
+    pairs, quads = np.empty((len(fours), 2), fours.dtype), np.empty(len(fours), np.uint8)
+    nibble_of = np.array([quad_of(pattern) for pattern in range(16)], np.uint8)
+    indexes = np.array([(quad & 3, quad >> 2) for quad in range(16)], np.intp)
+    first = np.arange(0, CHUNK, 4)[:, np.newaxis]
+    for part in slices(len(fours), 4):
+        columns = np.ascontiguousarray(fours[part].T) & 0x7FFF
+        keep = (kept(columns) & (columns != 0)).view(np.uint8)
+        quads[part] = lookup(nibble_of, keep[0] | keep[1] << 1 | keep[2] << 2 | keep[3] << 3)
+        place = indexes.take(quads[part], axis=0, mode="clip")
+        place += first[:len(place)]
+        np.take(fours[part].reshape(-1), place, out=pairs[part], mode="clip")
+    return pairs, quads
+
+
+def quad_of(pattern: int) -> int:
+    """The nibble for which of four are kept and not zero (bit i: the i-th), at most two of them."""
+    nonzero = [place for place in range(4) if pattern >> place & 1]
+    first = nonzero[0] if nonzero and nonzero[0] < 2 else 2
+    if pattern & 3 == 3:
+        return first | 1 << 2
+    return first | (3 if pattern & 8 or not pattern & 3 else 2) << 2
 
 
 def check_shape(shape: tuple[int, ...], metadata: str) -> None:
@@ -56,12 +77,14 @@ def check_shape(shape: tuple[int, ...], metadata: str) -> None:
                                                f"{rows} x {shape[-1]}; plain takes any shape")
 
 
-def kept(fours: "ndarray") -> "ndarray":
-    """Which of each four (4, n) are among the two largest magnitudes; of equals the earlier."""
+def kept(size: "ndarray") -> "ndarray":
+    """Which of each four magnitudes (4, n) are among the two largest; of equals the earlier.
+
+    Magnitudes are the lower 15 bits of 16-bit floats, which are in the order of what they stand for.
+    """
     import numpy as np
 
-    size = np.abs(fours)
-    beaten = np.zeros(fours.shape, np.uint8)
+    beaten = np.zeros(size.shape, np.uint8)
     for left in range(4):
         for right in range(left + 1, 4):
             wins = size[left] >= size[right]
@@ -70,31 +93,22 @@ def kept(fours: "ndarray") -> "ndarray":
     return beaten < 2
 
 
-def indexes_of(fours: "ndarray", keep: "ndarray") -> tuple["ndarray", "ndarray"]:
-    """(first, second) index (n) of what is stored of each four."""
-    import numpy as np
-
-    first_two, last = (keep[:2] & (fours[:2] != 0)), keep[3] & (fours[3] != 0)
-    both, either = first_two.all(axis=0), first_two.any(axis=0)
-    first = np.where(first_two[0], 0, np.where(first_two[1], 1, 2)).astype(np.uint8)
-    second = np.where(both, 1, np.where(last | ~either, 3, 2)).astype(np.uint8)
-    return first, second
-
-
-def made(pairs: "ndarray", indexes: tuple["ndarray", "ndarray"], shape: tuple[int, ...], value_type: str,
+def made(stored: bytes, quads: "ndarray", shape: tuple[int, ...], value_type: str,
          metadata: str) -> Packed:
-    """The noun from stored values (n, 2) and their indexes; `codes` is 0 for dropped, 1 and 2 for the first and second."""
+    """The noun from the bytes of the kept values and the nibbles of their indexes.
+
+    `codes` is 0 for dropped, 1 and 2 for the first and second kept; `scales` holds the kept values, two for every four.
+    """
     import numpy as np
 
     stride = stride_of(shape[-1], 8)
-    quads = indexes[0] | indexes[1] << 2
     four_codes = np.array([[(place == quad & 3) + 2 * (place == quad >> 2) for place in range(4)] for quad in range(16)],
                           np.uint8).view(np.uint32).reshape(-1)
     codes = lookup(four_codes, quads).view(np.uint8)
-    rounded, stored = scale_types.stored(pairs, value_type)
     data = stored + pack(quads, stride // WORD_SLOTS, metadata).tobytes()
     return Packed(format="sparse-2:4", shape=tuple(shape), stride=stride, codes=codes.reshape(-1, stride),
-                  scales=rounded, data=data, options=(("value_type", value_type), ("metadata", metadata)))
+                  scales=scale_types.from_bytes(stored, value_type).reshape(-1, 2), data=data,
+                  options=(("value_type", value_type), ("metadata", metadata)))
 
 
 def pack(quads: "ndarray", words_a_row: int, metadata: str = "plain") -> "ndarray":
@@ -109,15 +123,14 @@ def pack(quads: "ndarray", words_a_row: int, metadata: str = "plain") -> "ndarra
     return out.view(np.uint8)
 
 
-def unpack(data: "ndarray", words_a_row: int, metadata: str = "plain") -> tuple["ndarray", "ndarray"]:
-    """Metadata bytes to (first, second) indexes of the fours."""
+def unpack(data: "ndarray", words_a_row: int, metadata: str = "plain") -> "ndarray":
+    """Metadata bytes to nibbles (n) of the fours."""
     import numpy as np
 
     if metadata == "cutlass":
         words = np.ascontiguousarray(data).view("<u2")
         data = np.ascontiguousarray(words[places(words.size // words_a_row, words_a_row)]).view(np.uint8)
-    quads = nibbles.unpack(data)
-    return quads & 3, quads >> 2
+    return nibbles.unpack(data)
 
 
 def places(rows: int, words_a_row: int) -> "ndarray":
@@ -140,10 +153,10 @@ def read(data: bytes, shape: tuple[int, ...], *, value_type: str = "float16", me
     stride = stride_of(shape[-1], 8)
     slots = int(np.prod(shape)) // shape[-1] * stride
     data = checked_size(data, slots + slots // 8, "a 2:4 tensor")
-    indexes = unpack(np.frombuffer(data[slots:], np.uint8), stride // WORD_SLOTS, metadata)
-    if (indexes[0] >= indexes[1]).any():
+    quads = unpack(np.frombuffer(data[slots:], np.uint8), stride // WORD_SLOTS, metadata)
+    if (quads & 3 >= quads >> 2).any():
         raise InputError("data", "metadata", "the two indexes of four weights rise")
-    return made(scale_types.from_bytes(data[:slots], value_type).reshape(-1, 2), indexes, shape, value_type, metadata)
+    return made(data[:slots], quads, shape, value_type, metadata)
 
 
 def dequantise(packed: Packed) -> "ndarray":
