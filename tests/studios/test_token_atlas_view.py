@@ -6,10 +6,11 @@ import json
 import re
 import unicodedata
 from html.parser import HTMLParser
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import pytest
 from jinja2 import meta
+from page_fields import Seen, documented, watched
 
 from pycore import knobs
 from pycore.atlas.live import Piece
@@ -269,45 +270,6 @@ def test_typing_renders_the_text_alone():
 
 
 # ---- template and documentation
-
-
-class Seen:
-    """A dataclass that notes which of its fields are read."""
-
-    def __init__(self, value: Any, log: set[tuple[str, str]]) -> None:
-        self._value, self._log = value, log
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._value, name)
-        self._log.add((type(self._value).__name__, name))
-        return watched(value, self._log)
-
-
-def watched(value: Any, log: set[tuple[str, str]]) -> Any:
-    if dataclasses.is_dataclass(value) and type(value).__module__.startswith("studios."):
-        return Seen(value, log)
-    if type(value) is tuple:
-        return tuple(watched(item, log) for item in value)
-    return value
-
-
-def documented(cls: type, names: set[tuple[str, str]] | None = None) -> set[tuple[str, str]]:
-    """(class, field) of a dataclass and of all dataclasses of this package below it."""
-    names = set() if names is None else names
-    for field in dataclasses.fields(cls):
-        assert field.metadata.get("help"), f"{cls.__name__}.{field.name} has no help"
-        names.add((cls.__name__, field.name))
-    for hint in get_type_hints(cls).values():
-        for below in classes(hint):
-            if (below.__name__, dataclasses.fields(below)[0].name) not in names:
-                documented(below, names)
-    return names
-
-
-def classes(hint: Any) -> list[type]:
-    if dataclasses.is_dataclass(hint) and hint.__module__.startswith("studios."):
-        return [hint]
-    return [cls for part in get_args(hint) for cls in classes(part)]
 
 
 def test_template_and_charts_use_exactly_the_documented_fields(pages):

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from pycore.cli import errors
 from pycore.cli import infersize as program
 from pycore.knobs import from_url, parse
 from pycore.systems.infersize import Query, answer
 from pycore.units import GIB
+
+PROGRAM = (program.infersize, "infersize")
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = Path(sys.executable).with_name("infersize")
@@ -25,18 +26,6 @@ TOO_LARGE = ["--model", "llama-3.3-70b", "--quant", "awq", "--gpu", "rtx 4090"]
 CONFIG = {"model_type": "qwen2", "hidden_size": 896, "num_hidden_layers": 24, "num_attention_heads": 14,
           "num_key_value_heads": 2, "intermediate_size": 4864, "vocab_size": 151936, "max_position_embeddings": 32768,
           "tie_word_embeddings": True, "torch_dtype": "bfloat16"}
-
-
-@pytest.fixture
-def run(capsys):
-    """Run the program in this process: (exit status, standard output, standard error)."""
-    def call(*arguments):
-        status = errors.run(program.infersize, list(arguments), "infersize")
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err
-        return status, captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture

@@ -19,34 +19,13 @@ from pycore.knobs import from_url, parse
 from pycore.simulation.golden import golden_runs
 from pycore.systems.sched_sim import Query, answer
 
+PROGRAM = (program.sched_sim, "sched-sim")
+
 ROOT = Path(__file__).resolve().parents[3]
 SMALL = ["--workload", "poisson rate=8 prompt=256 output=32", "--limit", "120"]
 STABLE = ["requests", "completed", "dropped", "makespan_s", "ttft_ms", "tpot_ms", "itl_ms", "e2e_ms",
           "throughput_tokens_per_s", "goodput_requests_per_s", "preemptions", "prefix_hit_ratio", "steps"]
 TRACE = "arrival_s,prompt_tokens,output_tokens\n0,100,8\n0.5,200,8\n1.0,300,8\n"
-
-
-@pytest.fixture
-def run(capsys):
-    """Run the program in this process: (exit status, standard output, standard error)."""
-    def call(*arguments):
-        status = errors.run(program.sched_sim, [str(one) for one in arguments], "sched-sim")
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err and "Internal fault" not in captured.err, captured.err
-        return status, captured.out, captured.err
-
-    return call
-
-
-@pytest.fixture
-def document(run):
-    """Run with --json: the object."""
-    def call(*arguments):
-        status, out, err = run(*arguments, "--json")
-        assert status == 0, err
-        return json.loads(out)
-
-    return call
 
 
 @pytest.fixture

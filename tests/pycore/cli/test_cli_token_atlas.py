@@ -26,34 +26,13 @@ from pycore.knobs import TEXT_LIMIT, parse, to_command
 from pycore.systems.token_atlas import Query, answer
 from pycore.tokens.shelf import load
 
+PROGRAM = (program.token_atlas, "token-atlas")
+
 ROOT = Path(__file__).resolve().parents[3]
 CODE = "from pycore.cli.token_atlas import main; main()"
 # Ids that every implementation compared in the facts agrees on.
 HELLO = {"o200k_base": [13225, 2375], "llama3": [9906, 1917], "qwen2.5": [9707, 1879], "deepseek-v3": [19923, 2058],
          "gemma3": [9259, 1902], "claude-legacy": [10002, 2253]}
-
-
-@pytest.fixture
-def run(capsys):
-    """Run the program in this process: (exit status, standard output, standard error)."""
-    def call(*arguments):
-        status = errors.run(program.token_atlas, [str(one) for one in arguments], "token-atlas")
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err and "Internal fault" not in captured.err, captured.err
-        return status, captured.out, captured.err
-
-    return call
-
-
-@pytest.fixture
-def document(run):
-    """Run with --json: the object."""
-    def call(*arguments):
-        status, out, err = run(*arguments, "--json")
-        assert status == 0, err
-        return json.loads(out)
-
-    return call
 
 
 def outside(*arguments, given=b"", **settings):

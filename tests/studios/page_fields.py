@@ -1,0 +1,43 @@
+"""Which fields of a page a template reads, and which are documented: a page's fields are the contract of its template."""
+
+import dataclasses
+from typing import Any, get_args, get_type_hints
+
+
+class Seen:
+    """A dataclass that notes which of its fields are read."""
+
+    def __init__(self, value: Any, log: set[tuple[str, str]]) -> None:
+        self._value, self._log = value, log
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._value, name)
+        self._log.add((type(self._value).__name__, name))
+        return watched(value, self._log)
+
+
+def watched(value: Any, log: set[tuple[str, str]]) -> Any:
+    if dataclasses.is_dataclass(value) and type(value).__module__.startswith("studios."):
+        return Seen(value, log)
+    if type(value) is tuple:
+        return tuple(watched(item, log) for item in value)
+    return value
+
+
+def documented(cls: type, names: set[tuple[str, str]] | None = None) -> set[tuple[str, str]]:
+    """(class, field) of a dataclass and of all dataclasses of this package below it."""
+    names = set() if names is None else names
+    for field in dataclasses.fields(cls):
+        assert field.metadata.get("help"), f"{cls.__name__}.{field.name} has no help"
+        names.add((cls.__name__, field.name))
+    for hint in get_type_hints(cls).values():
+        for below in classes(hint):
+            if (below.__name__, dataclasses.fields(below)[0].name) not in names:
+                documented(below, names)
+    return names
+
+
+def classes(hint: Any) -> list[type]:
+    if dataclasses.is_dataclass(hint) and hint.__module__.startswith("studios."):
+        return [hint]
+    return [cls for part in get_args(hint) for cls in classes(part)]
