@@ -30,8 +30,8 @@ Examples:
   quantbench pareto --preset heavy-tailed
   quantbench sensitivity
   quantbench plan --budget 4.5
-  quantbench quantize smollm2 --format int4 --out smollm2-int4
-  quantbench eval smollm2 --format int4
+  quantbench quantize smollm2-135m --format int4 --out smollm2-int4
+  quantbench eval smollm2-135m --format int4
 
 \b
 Exit status: 0 answered; 1 answered, and it does not fit (plan); 2 the question cannot be answered (the message says

@@ -33,7 +33,7 @@ padding left out; sqnr_db is null where nothing was lost (lossless is then true)
 """
 
 
-@click.command(name="pack-inspect", cls=QuestionCommand, epilog=EPILOG)
+@click.command(cls=QuestionCommand, epilog=EPILOG)
 @asking.explained
 @asking.options(*asking.INSPECTED, weights=True)
 def command(explain: str | None, **options: Any) -> None:

@@ -20,7 +20,7 @@ EPILOG = """\b
 Examples:
   quantbench plan --budget 4.5
   quantbench plan --budget-mb 60 --formats q4_k,q6_k,q8_0
-  quantbench plan --choices "down=q6_k, 3.v=q8_0" --llama-cpp
+  quantbench plan --budget 6 --choices "down=q6_k, 3.v=q8_0" --llama-cpp
   quantbench plan --budget 5 --recipe > recipe.yaml
 
 \b
