@@ -46,7 +46,7 @@ def quantise(values: object, *, kind: str = "e4m3", granularity: str = "channel"
     factors = None if granularity == "none" else np.broadcast_to(scale_types.reciprocal(scales), (len(rows), 1))
     codes = minifloat.encode_rows(rows, factors, small, overflow)
     return Packed(format=f"fp8-{kind}", shape=shape, stride=shape[-1], codes=codes, scales=scales,
-                  data=codes.tobytes() + scale_bytes,
+                  data=b"".join((codes, scale_bytes)),
                   options=(("kind", kind), ("granularity", granularity), ("overflow", overflow)))
 
 

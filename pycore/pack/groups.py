@@ -69,3 +69,22 @@ def each(groups: "ndarray", out: "ndarray", work: object, *sides: "ndarray") -> 
         work(room, groups[part], *(side[part] for side in sides))
         np.copyto(out[part], room, casting="unsafe")
     return out
+
+
+def affine(codes: "ndarray", scales: "ndarray", before: object = 0, after: "ndarray | None" = None) -> "ndarray":
+    """(codes - before) x scales + after, float32: codes (n, width), scales and after (n, 1), before a number or (n, 1)."""
+    import numpy as np
+
+    out = np.empty(codes.shape, np.float32)
+    column = before if np.ndim(before) else None
+    for part in slices(*codes.shape):
+        values = out[part]
+        np.copyto(values, codes[part])
+        if column is not None:
+            values -= column[part]
+        elif before:
+            values -= np.float32(before)
+        values *= scales[part]
+        if after is not None:
+            values += after[part]
+    return out

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING
 
 from pycore.pack import nibbles
 from pycore.pack import scales as scale_types
+from pycore.pack.blocks import in_shape
 from pycore.pack.grid import Grid
+from pycore.pack.groups import affine
 from pycore.pack.packed import Packed, Part, Section, Span, own, whole
 from pycore.pack.values import as_rows, checked_size, chosen, padded, stride_of
 
@@ -50,8 +52,7 @@ def made(codes: "ndarray", scales: "ndarray", zeros: "ndarray", shape: tuple[int
     stride = stride_of(shape[-1], options["group"])
     scale_bytes = scale_types.stored(scales, options["scale_type"])[1]
     symmetric = options["symmetric"]
-    data = (nibbles.pack(codes, options["nibble_order"]).tobytes() + scale_bytes
-            + (b"" if symmetric else zero_bytes(zeros)))
+    data = b"".join((nibbles.pack(codes, options["nibble_order"]), scale_bytes, b"" if symmetric else zero_bytes(zeros)))
     return Packed(format="int4", shape=tuple(shape), stride=stride, codes=codes.reshape(-1, stride), scales=scales,
                   zeros=None if symmetric else zeros, data=data, options=tuple(options.items()))
 
@@ -95,12 +96,8 @@ def read(data: bytes, shape: tuple[int, ...], *, group: int = 64, symmetric: boo
 
 def dequantise(packed: Packed) -> "ndarray":
     """The weights that the codes stand for, float32, in the tensor's shape."""
-    import numpy as np
-
-    values = packed.codes.reshape(-1, packed.option("group")).astype(np.float32)
-    values -= np.float32(MIDDLE) if packed.zeros is None else packed.zeros
-    values *= packed.scales
-    return np.ascontiguousarray(values.reshape(-1, packed.stride)[:, :packed.columns]).reshape(packed.shape)
+    codes, zeros = packed.codes.reshape(-1, packed.option("group")), packed.zeros
+    return in_shape(affine(codes, packed.scales, MIDDLE if zeros is None else zeros), packed)
 
 
 def sections(packed: Packed) -> tuple[Section, ...]:

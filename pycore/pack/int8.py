@@ -15,6 +15,7 @@ Codes are round(value x (1 / scale)), ties to even, as torch and torchao compute
 from typing import TYPE_CHECKING
 
 from pycore.pack import scales as scale_types
+from pycore.pack.groups import affine
 from pycore.pack.packed import Packed, Section, own, whole
 from pycore.pack.values import as_rows, checked_size, chosen
 
@@ -47,7 +48,7 @@ def quantise(values: object, *, granularity: str = "channel", symmetric: bool = 
         codes += zeros
     codes = np.clip(codes, lowest, MAGNITUDE, out=codes).astype(np.int8)
     options = (("granularity", granularity), ("symmetric", symmetric), ("scale_type", scale_type))
-    data = pack(codes).tobytes() + scale_bytes + (b"" if zeros is None else zeros.astype(np.int8).tobytes())
+    data = b"".join((codes, scale_bytes, b"" if zeros is None else zeros.astype(np.int8)))
     return Packed(format="int8", shape=shape, stride=shape[-1], codes=codes, scales=scales, zeros=zeros, data=data,
                   options=options)
 
@@ -100,11 +101,9 @@ def dequantise(packed: Packed) -> "ndarray":
     """The weights that the codes stand for, float32, in the tensor's shape."""
     import numpy as np
 
-    values = packed.codes.astype(np.float32)
-    if packed.zeros is not None:
-        values -= packed.zeros
-    values *= packed.scales
-    return values.reshape(packed.shape)
+    rows = packed.codes.shape[0]
+    scales, zeros = (None if one is None else np.broadcast_to(one, (rows, 1)) for one in (packed.scales, packed.zeros))
+    return affine(packed.codes, scales, 0 if zeros is None else zeros).reshape(packed.shape)
 
 
 def sections(packed: Packed) -> tuple[Section, ...]:

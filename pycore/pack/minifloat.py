@@ -106,7 +106,7 @@ def encode_rows(rows: "ndarray", factors: "ndarray | None", kind: Minifloat, ove
     out, codes = np.empty(rows.shape, np.uint8), code_table(kind, overflow, ties)
     room = max(1, min(rows.shape[0], CHUNK // rows.shape[1])), rows.shape[1]
     scratch, bits = np.empty(room, np.float32), np.empty(room, np.uint32)
-    index, found = np.empty(room, np.intp), np.empty(room, np.uint8)
+    index = np.empty(room, np.intp)
     for part in slices(*rows.shape):
         size = part.stop - part.start
         given = rows[part] if factors is None else np.multiply(rows[part], factors[part], out=scratch[:size])
@@ -115,7 +115,7 @@ def encode_rows(rows: "ndarray", factors: "ndarray | None", kind: Minifloat, ove
         np.add(rest, 0xFFFF, out=rest)
         np.bitwise_or(rest, given.view(np.uint32), out=rest)
         np.copyto(place, rest.view("<u2")[:, 1::2])
-        out[part] = np.take(codes, place, out=found[:size], mode="clip")
+        np.take(codes, place, out=out[part], mode="clip")
     return out
 
 

@@ -89,7 +89,7 @@ def quantise(values: object, *, block: int = 64, double: bool = True) -> Packed:
     scales, scale_bytes = double_quantised(largest) if double else scale_types.stored(largest, "float32")
     stride = stride_of(shape[-1], block)
     return Packed(format="nf4", shape=shape, stride=stride, codes=codes.reshape(-1, stride), scales=scales,
-                  data=pack(codes).tobytes() + scale_bytes, options=(("block", block), ("double", double)))
+                  data=b"".join((pack(codes), scale_bytes)), options=(("block", block), ("double", double)))
 
 
 def double_quantised(largest: "ndarray") -> tuple["ndarray", bytes]:

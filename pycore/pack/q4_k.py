@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from pycore.pack import blocks as block_tools
 from pycore.pack import scales as scale_types
 from pycore.pack import search
+from pycore.pack.groups import affine
 from pycore.pack.packed import Packed, Part, Section, Span
 from pycore.pack.values import stride_of
 
@@ -103,11 +104,7 @@ def read(data: bytes, shape: tuple[int, ...]) -> Packed:
 
 def dequantise(packed: Packed) -> "ndarray":
     """The weights that the codes stand for, float32, in the tensor's shape."""
-    import numpy as np
-
-    values = packed.codes.reshape(-1, GROUP).astype(np.float32)
-    values *= packed.scales
-    values -= packed.zeros
+    values = affine(packed.codes.reshape(-1, GROUP), packed.scales, after=-packed.zeros)
     return block_tools.in_shape(values, packed)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pycore.pack import blocks as block_tools
 from pycore.pack import nibbles
+from pycore.pack.groups import affine
 from pycore.pack.packed import Packed, Part, Section, Span
 from pycore.pack.q4_0 import SCALE, cut, signed_largest
 from pycore.pack.values import stride_of
@@ -65,12 +66,7 @@ def read(data: bytes, shape: tuple[int, ...]) -> Packed:
 
 def dequantise(packed: Packed) -> "ndarray":
     """The weights that the codes stand for, float32, in the tensor's shape."""
-    import numpy as np
-
-    values = packed.codes.reshape(-1, BLOCK).astype(np.float32)
-    values -= np.float32(16)
-    values *= packed.scales
-    return block_tools.in_shape(values, packed)
+    return block_tools.in_shape(affine(packed.codes.reshape(-1, BLOCK), packed.scales, 16), packed)
 
 
 def sections(packed: Packed) -> tuple[Section, ...]:

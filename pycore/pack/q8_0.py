@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pycore.pack import blocks as block_tools
 from pycore.pack import scales as scale_types
-from pycore.pack.groups import each, magnitude
+from pycore.pack.groups import affine, each, magnitude
 from pycore.pack.int8 import signed_byte
 from pycore.pack.packed import Packed, Part, Section, Span
 from pycore.pack.q4_0 import SCALE
@@ -79,11 +79,7 @@ def read(data: bytes, shape: tuple[int, ...]) -> Packed:
 
 def dequantise(packed: Packed) -> "ndarray":
     """The weights that the codes stand for, float32, in the tensor's shape."""
-    import numpy as np
-
-    values = packed.codes.reshape(-1, BLOCK).astype(np.float32)
-    values *= packed.scales
-    return block_tools.in_shape(values, packed)
+    return block_tools.in_shape(affine(packed.codes.reshape(-1, BLOCK), packed.scales), packed)
 
 
 def sections(packed: Packed) -> tuple[Section, ...]:

@@ -1,47 +1,34 @@
 """Every format's codes to bytes and back, weights to codes and back, in GB/s: ours, PyPI quantbench-engine 0.1.0, gguf, a copy.
 
-One thread each, the same arrays in the same run, best of several. Packing counts one byte a code, quantising four bytes a
-weight; the limit beside each is numpy's copy of the same array.
+One thread each, the same arrays in the same run, taking turns, best of several. Packing counts one byte a code, quantising four
+bytes a weight; beside each stands numpy's copy of the same array, the limit. The peer quantises to codes, we to a packed tensor.
 """
 
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from pycore.pack import (
-    bitnet,
-    formats,
-    minifloat,
-    nibbles,
-    q4_0,
-    q4_1,
-    q5_0,
-    q8_0,
-    sparse,
-    trits,
-)
+from pycore.pack import formats, nibbles, trits
 from tests.bench import peers
 
 COUNT, COLUMNS, RUNS = 1 << 22, 4096, 7
 SEARCHED = ("q4_k", "q6_k")
 PACK_TARGET = 1 / 3  # of memory-copy speed, INT4
+OTHERS = ("quantbench", "gguf")
 
 
-def best(function: Callable[[], object], runs: int = RUNS) -> float:
-    """Seconds of the fastest of several runs."""
-    times = []
+def race(size: int, contenders: dict[str, Callable[[], object] | None], runs: int = RUNS) -> dict[str, float | None]:
+    """GB/s over an array of `size` bytes of each contender's fastest run; they take turns, so that a busy spell hits all."""
+    times: dict[str, list[float]] = {name: [] for name, work in contenders.items() if work is not None}
     for _ in range(runs):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
-def rate(size: int, function: Callable[[], object] | None, runs: int = RUNS) -> float | None:
-    """GB/s over an array of `size` bytes, or None where there is nothing to run."""
-    return None if function is None else size / best(function, runs) / 1e9
+        for name in times:
+            start = time.perf_counter()
+            contenders[name]()
+            times[name].append(time.perf_counter() - start)
+    return {name: size / min(times[name]) / 1e9 if name in times else None for name in contenders}
 
 
 def peer() -> dict[str, Callable]:
@@ -84,41 +71,39 @@ def peer() -> dict[str, Callable]:
     }
 
 
-def shown(name: str, ours: float, theirs: float | None, gguf: float | None, copy: float) -> None:
-    """One line of the table."""
-    cells = [f"{ours:8.2f}", f"{ours / copy:8.2f}"]
-    cells += [f"{'-':>10}" if other is None else f"{other:6.2f} {ours / other:4.1f}x" for other in (theirs, gguf)]
-    print(f"{name:24}" + "".join(f"{cell:>14}" for cell in cells))
+def shown(name: str, rates: dict[str, float | None]) -> float:
+    """One line of the table; the share of a copy's speed."""
+    ours, copy = rates["ours"], rates["copy"]
+    cells = [f"{ours:8.2f}", f"{copy:8.2f}", f"{ours / copy:8.2f}"]
+    cells += ["-" if rates.get(other) is None else f"{rates[other]:6.2f} {ours / rates[other]:5.1f}x" for other in OTHERS]
+    print(f"{name:24}" + "".join(f"{cell:>16}" for cell in cells))
+    return ours / copy
 
 
-def heading(what: str, copy: float) -> None:
+def heading(what: str) -> None:
     """The head of one table."""
-    print(f"\n{what}; a copy: {copy:.1f} GB/s")
-    print(f"{'':24}" + "".join(f"{cell:>14}" for cell in ("ours GB/s", "of a copy", "quantbench", "gguf")))
+    print(f"\n{what}")
+    print(f"{'':24}" + "".join(f"{cell:>16}" for cell in ("ours GB/s", "a copy", "of a copy", *OTHERS)))
 
 
 def packing(theirs: dict[str, Callable]) -> dict[str, float]:
     """Codes to bytes and back; share of memory-copy speed of each."""
-    draw = np.random.default_rng(0)
+    draw, shares = np.random.default_rng(0), {}
     nibble = draw.integers(0, 16, COUNT, dtype=np.uint8)
     trit = draw.integers(0, 3, COUNT // 20 * 20, dtype=np.uint8)
-    quads = sparse_codes(draw)
-    copy, shares = rate(COUNT, nibble.copy), {}
-    heading("codes to bytes and back, one byte a code", copy)
+    heading("codes to bytes and back, one byte a code")
     cases = {f"int4 {order}" if order != "low-first" else "int4": (nibble, lambda codes, order=order: nibbles.pack(codes, order),
                                                                   lambda data, order=order: nibbles.unpack(data, order))
              for order in nibbles.ORDERS}
     cases["bitnet-2bit"] = trit, trits.pack_2bit, trits.unpack_2bit
     cases["bitnet-5in8"] = trit, trits.pack_base3, trits.unpack_base3
-    cases["sparse-2:4"] = quads, trits.pack_2bit, trits.unpack_2bit
+    cases["sparse-2:4"] = sparse_codes(draw), trits.pack_2bit, trits.unpack_2bit
     for name, (codes, pack, unpack) in cases.items():
         data = pack(codes)
         for action, work, given in (("pack", pack, codes), ("unpack", unpack, data)):
-            ours = rate(codes.size, lambda work=work, given=given: work(given))
             other = theirs.get(f"{name} {action}")
-            peer_rate = rate(codes.size, other and (lambda other=other, given=given: other(given)), 3)
-            shares[f"{name} {action}"] = ours / copy
-            shown(f"{name} {action}", ours, peer_rate, None, copy)
+            shares[f"{name} {action}"] = shown(f"{name} {action}", race(codes.size, {
+                "ours": partial(work, given), "copy": codes.copy, "quantbench": other and partial(other, given)}))
     return shares
 
 
@@ -133,45 +118,41 @@ def quantising(theirs: dict[str, Callable]) -> None:
     import gguf
 
     values = np.random.default_rng(1).standard_normal((COUNT // COLUMNS, COLUMNS), dtype=np.float32)
-    copy = rate(values.nbytes, values.copy)
-    heading("weights to a tensor in the format and back, four bytes a weight", copy)
+    heading("weights to a tensor in the format and back, four bytes a weight")
     for one in formats.FORMATS:
         part = values[: max(1, values.shape[0] // 16)] if one.id in SEARCHED else values
         packed = formats.quantise(one.id, part)
         kind = gguf.GGMLQuantizationType.__members__.get(one.id.upper())
-        for action in ("quantise", "dequantise"):
-            ours = rate(part.nbytes, (lambda: formats.quantise(one.id, part)) if action == "quantise" else
-                        (lambda: formats.dequantise(packed)), 3)
-            shown(f"{one.id} {action}", ours, peer_rate(theirs, one.id, action, part), gguf_rate(kind, action, part, packed),
-                  copy)
+        for action, work in (("quantise", partial(formats.quantise, one.id, part)),
+                             ("dequantise", partial(formats.dequantise, packed))):
+            shown(f"{one.id} {action}", race(part.nbytes, {
+                "ours": work, "copy": part.copy, "quantbench": peer_work(theirs, one.id, action, part),
+                "gguf": gguf_work(kind, action, part, packed.data)}))
 
 
-def peer_rate(theirs: dict[str, Callable], name: str, action: str, values: np.ndarray) -> float | None:
-    """The peer's rate for a format, where it has it."""
+def peer_work(theirs: dict[str, Callable], name: str, action: str, values: np.ndarray) -> Callable[[], object] | None:
+    """The peer's function for a format, where it has it."""
     work = theirs.get(f"{name} {action}")
-    if work is None:
-        return None
-    given = values
-    if action == "dequantise":
-        given = theirs["made fp8" if name.startswith("fp8") else "made int4"](values)
-    return rate(values.nbytes, lambda: work(given), 3)
+    if work is None or action == "quantise":
+        return work and partial(work, values)
+    return partial(work, theirs["made fp8" if name.startswith("fp8") else "made int4"](values))
 
 
-def gguf_rate(kind: object, action: str, values: np.ndarray, packed: object) -> float | None:
-    """gguf-py's rate for a GGUF type, where it can."""
+def gguf_work(kind: object, action: str, values: np.ndarray, data: bytes) -> Callable[[], object] | None:
+    """gguf-py's function for a GGUF type, where it has one and the bytes are in its layout."""
     import gguf
 
     if kind is None:
         return None
-    try:
-        if action == "quantise":
-            return rate(values.nbytes, lambda: gguf.quantize(values, kind), 2)
-        block, width = gguf.GGML_QUANT_SIZES[kind]
-        data = np.frombuffer(packed.data, np.uint8)
-        rows = data.reshape(values.shape[0], -1) if data.size == values.size // block * width else None
-        return None if rows is None else rate(values.nbytes, lambda: gguf.dequantize(rows, kind), 2)
-    except NotImplementedError:
-        return None
+    if action == "quantise":
+        try:
+            gguf.quantize(values[:1], kind)
+        except NotImplementedError:
+            return None
+        return partial(gguf.quantize, values, kind)
+    block, width = gguf.GGML_QUANT_SIZES[kind]
+    fits = len(data) == values.size // block * width and kind.name not in ("MXFP4", "NVFP4")
+    return partial(gguf.dequantize, np.frombuffer(data, np.uint8).reshape(len(values), -1), kind) if fits else None
 
 
 def main() -> None:
