@@ -266,7 +266,8 @@ def kept(page: tuple[str, str], part: str, thing: Any, caller: Callable[[], str]
     before = _parts.get((*page, part))
     if before is None or before[0] is not thing:
         text = caller()
-        before = _parts[*page, part] = thing, Markup(f'<div data-same="{digest(text)[:12]}">{text}</div>')
+        before = _parts[*page, part] = thing, Markup(
+            f'<div id="part-{part}" data-same="{digest(text)[:12]}">{text}</div><!--same-->')
     return before[1]
 
 

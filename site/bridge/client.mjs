@@ -206,7 +206,9 @@ function refuse(errors) {
 
 // Morphing keeps focus, scroll and what the reader opened; drawings belong to the charts module.
 function swap(html) {
-  morph(panel, html, {
+  const here = new Set([...panel.querySelectorAll("[data-same]")].map(({ dataset }) => dataset.same)); // not even parsed again
+  const short = html.replace(/(<div id="[^"]*" data-same="(\w+)">)[^]*?<\/div><!--same-->/g, (whole, head, digest) => (here.has(digest) ? `${head}</div>` : whole));
+  morph(panel, short, {
     morphStyle: "innerHTML",
     ignoreActiveValue: true, // what is typed or dragged right now stays
     callbacks: {

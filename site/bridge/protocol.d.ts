@@ -97,7 +97,7 @@ export interface Needs { type: "needs"; id: number; files: { name: string; path:
 //                               pending: computing (aria-busy too); stale: your question was refused, the last answer stays
 //   a[href^="?"][data-also]    a link that changes only the fields it names; without it the rest goes back to its defaults
 //   #some-id[data-keep]         not there yet: what stood at #some-id before is left (aria-busy) until a fuller answer comes
-//   [data-same=DIGEST]         left alone where the page shows the same DIGEST: sorting and filtering of its tables survive
+//   #id[data-same=DIGEST]      up to "<!--same-->", left alone where the page shows the same DIGEST: sorting and filtering of its tables survive
 //   [data-whole]                replaced as a whole instead of being morphed: for large tables
 // [data-chart=ID]               EMPTY in the panel template. The build puts <svg> drawings in it (span.chart-wide 640 px and
 //                               span.chart-narrow 340 px: CSS shows one), the bridge a live chart when an answer changes it.
