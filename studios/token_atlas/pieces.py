@@ -22,6 +22,7 @@ from studios.token_atlas.names import written
 COLOURS = 4
 MOST_SHOWN = 1_500
 """Tokens drawn of each tokenizer; a browser lays out no more at every key."""
+PHRASE = 4  # tokens that are asked for together where words are not spaced
 VISIBLE = {" ": "·", "\n": "⏎", "\r": "␍", "\t": "⇥", "\u00a0": "⍽", "\u3000": "□"}
 _WORD = re.compile("[^ \t\r\n\u00a0\u3000]+")
 
@@ -29,14 +30,16 @@ _WORD = re.compile("[^ \t\r\n\u00a0\u3000]+")
 def tokens(live: Any, text: str, common: frozenset[tuple[int, int]]) -> Markup:
     """The first tokens of a text. `common`: places of tokens that every tokenizer shown has: they recede."""
     words, begins = words_of(text)
-    shown_pieces = live.pieces[:MOST_SHOWN]
-    out, colour, open_word, closing = [], 0, -1, ""
-    for group in groups(shown_pieces, text):
+    found = list(groups(live.pieces[:MOST_SHOWN], text))
+    out, colour, open_word, until, closing = [], 0, -1, 0, ""
+    for place, group in enumerate(found):
         start, end = group[0].start, group[-1].end
         word = bisect_right(begins, start) - 1
         drawable = word >= 0 and len(words[word]) <= LONGEST_WORD
-        if word != open_word or not drawable:
-            out += [closing, link(words[word] if drawable else text[start:end])]
+        if word != open_word or not drawable and place == until:
+            until = min(place + PHRASE, len(found))
+            phrase = words[word] if drawable else text[start:found[until - 1][-1].end]
+            out += [closing, link(phrase)]
             open_word, closing = word, "</a>"
         colour = colour % COLOURS + 1
         out.append(group_html(group, text[start:end], colour, len(group) == 1 and (start, end) in common))
