@@ -44,6 +44,9 @@ def compact(text: str) -> str:
     """The same drawing in fewer bytes: coordinates to a tenth of a pixel, no attributes that say the default, and none
     for screen readers: the place it stands in is one image with one label.
     """
-    text = re.sub(r"-?\d+\.\d{2,}", lambda match: f"{float(match.group()):.1f}".removesuffix(".0"), text)
+    def shortened(tag: re.Match) -> str:
+        return re.sub(r"-?\d+\.\d{2,}", lambda match: f"{float(match.group()):.1f}".removesuffix(".0"), tag.group())
+
+    text = re.sub(r"<[^>]*>", shortened, text)  # what stands between tags is read: 0.03 on an axis stays
     return re.sub(r' (?:xmlns:xlink="[^"]*"|stroke-miterlimit="10"|opacity="1"|pointer-events="none"'
                   r'|aria-[a-z]+="[^"]*"|role="[^"]*")', "", text)

@@ -18,7 +18,7 @@ LOG = [digit * 10.0**power for power in range(-6, 3) for digit in (1, 3)]
 def charts(page: Any) -> dict[str, dict]:
     """Chart id -> spec, for those the page has data for."""
     found: dict[str, dict] = {}
-    if page.frontier and any(math.isfinite(one.sqnr) for one in page.frontier.rows):
+    if page.frontier and page.frontier.drawn:
         found["pareto"] = pareto(page.frontier.rows)
         found["pareto-four"] = pareto([one for one in page.frontier.rows if CROWD[0] <= one.bits <= CROWD[1]], CROWD)
     if page.measured and any(one.kl for one in page.measured.rows):
@@ -54,11 +54,11 @@ def bits_axis(rows: list, span: tuple[float, float] | None = None) -> dict:
             "scale": {"domain": [low, high], "nice": False}}
 
 
-def families(rows: list) -> tuple[dict, dict]:
-    """(colour, shape) by family; always all of them, so that two charts agree."""
+def families(rows: list, legend: dict | None) -> tuple[dict, dict]:
+    """(colour, shape) by family, the same in both charts."""
     base = {"field": "family", "type": "nominal", "title": None}
     names = [name for name in ORDER if any(row[4] == name for row in rows)]
-    return tuple(base | {"legend": LEGEND, "scale": {"domain": names, "range": [marks[ORDER.index(name)] for name in names]}}
+    return tuple(base | {"legend": legend, "scale": {"domain": names, "range": [marks[ORDER.index(name)] for name in names]}}
                  for marks in (COLOURS, SHAPES))
 
 
@@ -71,9 +71,10 @@ def pareto(rows: Any, span: tuple[float, float] | None = None) -> dict:
              if math.isfinite(one.bits) and math.isfinite(one.sqnr)]
     data = values(("bits", "sqnr", "name", "label", "family", "best", "asked"), drawn)
     x = bits_axis(drawn, span)
-    y = {"field": "sqnr", "type": "quantitative", "title": "SQNR on these weights, dB", "axis": {"gridOpacity": 0.7},
-         "scale": {"zero": span is None, "padding": 8}}
-    colour, shape = families(drawn)
+    y = {"field": "sqnr", "type": "quantitative", "title": "SQNR on these weights, dB",
+         "axis": {"gridOpacity": 0.7, "format": "~g"},
+         "scale": {"zero": False, "padding": 8} if span else {"zero": True}}
+    colour, shape = families(drawn, LEGEND if span is None else None)
     tips = [{"field": "label", "title": "Format"}, {"field": "bits", "title": "Bits per weight"},
             {"field": "sqnr", "title": "SQNR, dB"}]
     best, asked = [{"filter": "datum.best"}], [{"filter": "datum.asked"}]

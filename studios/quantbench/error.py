@@ -130,8 +130,8 @@ def heat(found: Any, rows: int) -> Heat | None:
     each = "row" if across == 1 else f"group of {found.block_columns}"
     return Heat(title=f"SQNR of each {each}", width=across, height=rows,
                 paths=tuple((style, "".join(pieces)) for style, pieces in sorted(paths.items())),
-                says=f"From {figure(worst, 3, 'dB')} (deepest: row {where // across:,}"
-                     + (f", group {where % across:,}" if across > 1 else "") + f") to {figure(best, 3, 'dB')} (palest).")
+                says=f"From {figure(worst, 3, 'dB')} (strongest colour: row {where // across:,}"
+                     + (f", group {where % across:,}" if across > 1 else "") + f") to {figure(best, 3, 'dB')} (faintest).")
 
 
 def step(value: float, worst: float, best: float) -> str:

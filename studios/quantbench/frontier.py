@@ -35,9 +35,8 @@ class FrontierView:
     """The section."""
 
     rows: tuple[Row, ...] = help_field("by bits per weight")
-    best: int = help_field("how many are on the frontier")
+    drawn: bool = help_field("whether any of them has an error to draw")
     says: str = help_field("what this picture says about the asked format")
-    what: str = help_field("which weights")
 
 
 def frontier(query: Any, bench: Any) -> FrontierView:
@@ -46,7 +45,7 @@ def frontier(query: Any, bench: Any) -> FrontierView:
     rows = sorted((row(query, bench, one, labels) for one in bench.points),
                   key=lambda one: (one.bits != one.bits, one.bits, -one.sqnr if one.sqnr == one.sqnr else 0.0, one.name))
     asked = next((one for one in rows if one.asked), None)
-    return FrontierView(rows=tuple(rows), best=sum(one.best for one in rows), says=says(asked), what=bench.weights.label)
+    return FrontierView(rows=tuple(rows), drawn=any(math.isfinite(one.sqnr) for one in rows), says=says(asked))
 
 
 def row(query: Any, bench: Any, point: Any, labels: dict[str, str]) -> Row:

@@ -19,7 +19,7 @@ class Picture:
 
     title: str = help_field("what it shows")
     paths: tuple[tuple[str, str], ...] = help_field("(step of the scale, path)")
-    most: str = help_field("the magnitude of the deepest colour")
+    most: str = help_field("the magnitude of the strongest colour")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,14 +107,14 @@ def says(walk: Any) -> str:
 def verdict(found: tuple[Any, ...]) -> str:
     """How the variants end, against rounding to nearest."""
     ratios = {one.name: one.ratio for one in found}
-    good = min(ratios.get("gptq", math.nan), ratios.get("gptq-act-order", math.nan))
+    good, how = min((ratios.get("gptq", math.nan), "GPTQ"), (ratios.get("gptq-act-order", math.nan), "GPTQ with act-order"))
     bad = ratios.get("bug", math.nan)
     if good != good or bad != bad:
         return ""
     if good > 0.995:
         return "With these inputs nothing is to be gained: rounding to nearest is already the best."
     lost = f"{figure(bad, 3)} times" + (", worse than rounding" if bad > 1 else "")
-    return (f"GPTQ leaves {figure(good, 3)} times the output error of rounding to nearest; with the plain inverse Hessian, "
+    return (f"{how} leaves {figure(good, 3)} times the output error of rounding to nearest; with the plain inverse Hessian, "
             f"the bug that code in use has, {lost}.")
 
 

@@ -1,12 +1,13 @@
 // Boots Pyodide in Node for a test and prints one JSON text.
-// node pyodide.mjs answers RUNTIME_DIR APP_ZIP QUESTIONS_JSON [LATER_JSON] -> [[replies as texts], ...]
-//   QUESTIONS_JSON: file of "ask" and "take" messages; LATER_JSON: {name: file here} of what answers may need, brought before
+// node pyodide.mjs answers RUNTIME_DIR APP_ZIP QUESTIONS_JSON [LATER_JSON [PACKAGES]] -> [[replies as texts], ...]
+//   QUESTIONS_JSON: file of "ask" and "take" messages; LATER_JSON: {name: file here} of what answers may need, brought before;
+//   PACKAGES: names by commas, loaded before
 // node pyodide.mjs wheel   RUNTIME_DIR WHEEL PYTHON_FILE        -> what PYTHON_FILE leaves in `result`, in a bare Pyodide
 import fs from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 
-const [, , mode, runtime, packed, input, later] = process.argv;
+const [, , mode, runtime, packed, input, later, packages] = process.argv;
 const folder = path.resolve(runtime) + path.sep;
 const { loadPyodide } = await import(pathToFileURL(folder + "pyodide.mjs"));
 const options = { indexURL: folder, packageBaseUrl: folder };
@@ -18,6 +19,7 @@ if (mode === "answers") {
     FS.writeFile(`${sitePackages}/app.pth`, `${sitePackages}/app.zip\n`);
   };
   const pyodide = await loadPyodide(options);
+  if (packages) await pyodide.loadPackage(packages.split(","), { messageCallback() {} });
   for (const [name, file] of Object.entries(later ? JSON.parse(fs.readFileSync(later, "utf8")) : {})) {
     const place = pyodide.pyimport("pycore.cache").place(name).toString();
     pyodide.FS.mkdirTree(path.posix.dirname(place));

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 from builder import node
@@ -35,17 +37,39 @@ def test_every_example_gives_the_same_bytes(wasm, tmp_path):
 
     asked = questions(wasm.studios)
     (tmp_path / "questions.json").write_text(json.dumps(asked))
-    there = json.loads(wasm.run("answers", wasm.app, tmp_path / "questions.json", wasm.later))
-    different = []
-    for message, replies in zip(asked, there, strict=True):
-        here = list(render.respond(json.dumps(message)))
-        if here != replies:
-            different.append(
-                f"{message['studio']} {message['type']} {message['form']!r}: {first_difference(here, replies)}"
-            )
+    packages = sorted({name for studio in wasm.studios for name in render.studio(studio).PACKAGES})
+    there = json.loads(wasm.run("answers", wasm.app, tmp_path / "questions.json", wasm.later, ",".join(packages)))
+    here = in_a_fresh_python(wasm.studios, tmp_path / "questions.json")
+    different = [
+        f"{message['studio']} {message['type']} {message['form']!r}: {first_difference(ours, theirs)}"
+        for message, ours, theirs in zip(asked, here, there, strict=True)
+        if ours != theirs
+    ]
     assert not different, "\n".join(different)
     kinds = {json.loads(text)["type"] for replies in there for text in replies}
     assert {"answer", "files", "invalid", "complete"} <= kinds and "broken" not in kinds
+
+
+ANSWER = """
+import json, sys
+from pathlib import Path
+sys.path[:0] = {paths!r}
+from builder.pack import on_path
+on_path(Path({root!r}), {{name: Path(folder) for name, folder in {studios!r}.items()}})
+from studios import render
+print(json.dumps([list(render.respond(json.dumps(message))) for message in json.loads(Path({file!r}).read_text())]))
+"""
+
+
+def in_a_fresh_python(studios: dict[str, Path], file: Path) -> list[list[str]]:
+    """The replies of a CPython that has kept nothing yet, as the other one has not."""
+    code = ANSWER.format(
+        paths=[str(ROOT), str(ROOT / "site")], root=str(ROOT), file=str(file),
+        studios={name: str(folder) for name, folder in studios.items()},
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
 
 
 def first_difference(here: list[str], there: list[str]) -> str:
