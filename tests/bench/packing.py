@@ -14,20 +14,25 @@ import numpy as np
 from pycore.pack import formats, nibbles, trits
 from tests.bench import peers
 
-COUNT, COLUMNS, RUNS = 1 << 22, 4096, 7
+COUNT, COLUMNS = 1 << 22, 4096
+FEWEST_RUNS, MOST_RUNS, SECONDS = 4, 30, 0.3
 SEARCHED = ("q4_k", "q6_k")
 PACK_TARGET = 1 / 3  # of memory-copy speed, INT4
 OTHERS = ("quantbench", "gguf")
 
 
-def race(size: int, contenders: dict[str, Callable[[], object] | None], runs: int = RUNS) -> dict[str, float | None]:
-    """GB/s over an array of `size` bytes of each contender's fastest run; they take turns, so that a busy spell hits all."""
+def race(size: int, contenders: dict[str, Callable[[], object] | None]) -> dict[str, float | None]:
+    """GB/s over an array of `size` bytes of each contender's fastest run.
+
+    They take turns, so that a busy spell hits all; the slow ones drop out once they have had their seconds.
+    """
     times: dict[str, list[float]] = {name: [] for name, work in contenders.items() if work is not None}
-    for _ in range(runs):
-        for name in times:
-            start = time.perf_counter()
-            contenders[name]()
-            times[name].append(time.perf_counter() - start)
+    for turn in range(MOST_RUNS):
+        for name, found in times.items():
+            if turn < FEWEST_RUNS or sum(found) < SECONDS:
+                start = time.perf_counter()
+                contenders[name]()
+                found.append(time.perf_counter() - start)
     return {name: size / min(times[name]) / 1e9 if name in times else None for name in contenders}
 
 
