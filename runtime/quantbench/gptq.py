@@ -96,7 +96,8 @@ def block(state: _State, upper: "ndarray", order: "ndarray", start: int, end: in
         if not ordered and column % state.group == 0:
             set_scales(state, place, work[:, column:column + state.group])
         scale, zero, current = state.scales[:, place], state.zeros[:, place], work[:, number].astype(np.float32)
-        state.codes[:, column] = state.grid.nearest(current, scale, zero)
+        columns = (one[:, np.newaxis] for one in (current, scale, zero))
+        state.codes[:, column] = state.grid.nearest(*columns)[:, 0]
         restored = state.grid.values(state.codes[:, column], scale, zero)
         error = (work[:, number] - restored) / upper[number, number]
         work[:, number + 1:end] -= error[:, np.newaxis] * upper[number, number + 1:end]
