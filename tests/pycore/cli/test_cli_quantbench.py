@@ -19,7 +19,6 @@ from safetensors.numpy import save_file
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "quality"))
 import made_up_rows
 
-from pycore.cli import errors
 from pycore.cli import quantbench as program
 from pycore.cli.commands import module
 from pycore.cli.quantbench import asking, engine
