@@ -272,6 +272,15 @@ def test_formats_are_measured_and_the_beaten_are_marked(default):
         assert not beats or one.dominated_by in {other.configuration.id for other in beats}
 
 
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_point_has_the_figures_of_the_inspection(preset):
+    weights = drawn(preset, 3, 32, 256)
+    for one in frontier.points(weights):
+        found = inspection.inspect(weights, one.configuration.format, one.configuration.options, PLAIN)
+        assert (one.bits_per_weight, one.sqnr_db, one.max_error) == (
+            found.packed.bits_per_weight, found.error.sqnr_db, found.error.max_error)
+
+
 @given(st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=9))
 def test_who_is_dominated_follows_from_the_definition(pairs):
     named = [(str(place), cost, gain) for place, (cost, gain) in enumerate(pairs)]
