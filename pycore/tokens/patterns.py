@@ -59,9 +59,12 @@ class Cutter:
         translated(pattern, 0x7F)
 
     def compile(self, last: int) -> re.Pattern[str]:
-        """The pattern for texts whose characters go up to `last`."""
+        """The pattern for texts whose characters go up to `last`. Raises InputError where it is none, as with ')' alone."""
         if last not in self.compiled:
-            self.compiled[last] = re.compile(translated(self.pattern, last))
+            try:
+                self.compiled[last] = re.compile(translated(self.pattern, last))
+            except (re.error, OverflowError, RecursionError) as error:
+                raise InputError("pattern", self.pattern[:60], f"is no pattern that can be used: {error}") from None
         return self.compiled[last]
 
     def fit(self, text: str) -> re.Pattern[str]:
@@ -136,7 +139,10 @@ def escape(pattern: str, place: int) -> tuple[ranges.Ranges | int, int]:
         letter, caret, name, single = found.groups()
         return inverted(pattern, name or single, (letter == "P") != bool(caret)), found.end()
     if found := CODE.match(pattern, place):
-        return int(next(filter(None, found.groups())), 16), found.end()
+        point = int(next(filter(None, found.groups())), 16)
+        if point > ranges.LAST:
+            raise refused(pattern, found[0])
+        return point, found.end()
     following = pattern[place + 1:place + 2]
     if following.lower() in SHORT:
         return inverted(pattern, SHORT[following.lower()], following.isupper()), place + 2

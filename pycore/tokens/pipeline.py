@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from pycore.errors import InputError
 from pycore.tokens import splitting
@@ -29,18 +30,20 @@ class Prefix:
 
 def read_steps(table: dict | None, name: str) -> tuple[Step, ...]:
     """A normalizer. Raises InputError naming one that is not understood."""
-    if table is None:
-        return ()
-    kind = table.get("type") if isinstance(table, dict) else str(table)
-    if kind == "Sequence":
-        return tuple(step for one in table.get("normalizers", ()) for step in read_steps(one, name))
+    return tuple(read_step(one, name) for one in flat(table, "normalizer", "normalizers", name))
+
+
+def read_step(table: dict, name: str) -> Step:
+    """One normalizer. Raises InputError."""
+    kind = table.get("type")
     if kind in ("NFC", "NFKC", "NFD", "NFKD"):
-        return (lambda text: aligned(text, kind),)
+        return lambda text: aligned(text, kind)
     if kind == "Prepend" and isinstance(table.get("prepend"), str):
-        return (prepending(table["prepend"]),)
-    pattern = table.get("pattern", {}).get("String") if kind == "Replace" else None
-    if pattern and isinstance(table.get("content"), str) and len(pattern) == len(table["content"]) == 1:
-        return (lambda text: (text.replace(pattern, table["content"]), None),)
+        return prepending(table["prepend"])
+    found = table.get("pattern")
+    pattern, content = found.get("String") if isinstance(found, dict) else None, table.get("content")
+    if kind == "Replace" and isinstance(pattern, str) and isinstance(content, str) and len(pattern) == len(content) == 1:
+        return lambda text: (text.replace(pattern, content), None)
     detail = " of more than one character by one" if kind == "Replace" else ""
     raise InputError(FIELD, name, f"its normalizer {kind}{detail} is not understood; NFC, NFKC, NFD, NFKD, Prepend, and "
                                   "Replace of one character by one are")
@@ -59,8 +62,8 @@ def prepending(mark: str) -> Step:
 def read_cuts(table: dict | None, name: str) -> tuple[Cut | None, bool, Prefix | None]:
     """(how it cuts, None for not at all; whether it is byte-level; the prefix it puts). Raises InputError."""
     cuts, byte_level, prefix = [], False, None
-    for place, one in enumerate(flat(table)):
-        kind = one.get("type") if isinstance(one, dict) else str(one)
+    for place, one in enumerate(flat(table, "pre_tokenizer", "pretokenizers", name)):
+        kind = one.get("type")
         if kind == "ByteLevel":
             byte_level = True
             if one.get("use_regex", True):
@@ -88,22 +91,34 @@ def read_cuts(table: dict | None, name: str) -> tuple[Cut | None, bool, Prefix |
     return (splitting.chain(cuts) if cuts else None), byte_level, prefix
 
 
-def flat(table: dict | None) -> list[dict]:
-    """The pre-tokenisers of a sequence, in order."""
-    if table is None:
-        return []
-    if isinstance(table, dict) and table.get("type") == "Sequence":
-        return [part for one in table.get("pretokenizers", ()) for part in flat(one)]
-    return [table]
+def flat(table: Any, part: str, members: str, name: str) -> list[dict]:
+    """The members of a sequence, in order, or the one that stands for all; `part`, `members`: as the file calls them.
+
+    Raises InputError where it is of another shape.
+    """
+    waiting, found = [] if table is None else [table], []
+    while waiting:
+        one = waiting.pop()
+        if not isinstance(one, dict):
+            raise InputError(FIELD, name, f"its {part} holds {str(one)[:40]!r} where an object should be")
+        if one.get("type") != "Sequence":
+            found.append(one)
+        elif isinstance(one.get(members), list):
+            waiting += reversed(one[members])
+        else:
+            raise InputError(FIELD, name, f"its {part} is a Sequence without a list of {members}")
+    return found
 
 
 def read_split(table: dict, name: str) -> Cut:
     """A Split by a text or a pattern. Raises InputError."""
-    pattern = table.get("pattern") or {}
-    if "Regex" in pattern:
-        what: str | Cutter = Cutter(pattern["Regex"])
-    elif pattern.get("String"):
-        what = pattern["String"]
+    pattern = table.get("pattern")
+    text, regex = (pattern.get(key) if isinstance(pattern, dict) else None for key in ("String", "Regex"))
+    if isinstance(regex, str):
+        what: str | Cutter = Cutter(regex)
+        what.compile(0x7F)  # so that a faulty one is told now, not at the first text
+    elif isinstance(text, str) and text:
+        what = text
     else:
         raise InputError(FIELD, name, "its Split has neither a String nor a Regex as its pattern")
     return splitting.split(what, str(table.get("behavior")), bool(table.get("invert")))

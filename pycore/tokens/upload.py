@@ -85,8 +85,15 @@ def parsed(data: bytes, name: str) -> dict:
         raise InputError(FIELD, name, f"it is not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
     except RecursionError:
         raise InputError(FIELD, name, "it is nested too deeply to be a tokenizer.json") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise InputError(FIELD, name, f"it holds what no tokenizer.json does: {error}") from None
     if not isinstance(table, dict):
         raise InputError(FIELD, name, f"it is JSON but not an object; {KINDS}")
+    if b"\\ud" in data.lower():  # pairs of these are characters, one alone is none
+        try:
+            json.dumps(table, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            raise InputError(FIELD, name, f"it holds {error.object[error.start]!a}, half a character") from None
     return table
 
 
@@ -111,6 +118,8 @@ def refuse_other_models(model: Mapping, name: str) -> None:
 def added_tokens(table: Mapping, name: str) -> list[dict]:
     """The added tokens, each with content and id. Raises InputError."""
     found = table.get("added_tokens") or []
+    if not isinstance(found, list):
+        raise InputError(FIELD, name, "its 'added_tokens' is not a list")
     for number, row in enumerate(found, 1):
         if not isinstance(row, dict) or not isinstance(row.get("content"), str) or not isinstance(row.get("id"), int):
             raise InputError(FIELD, name, f"added token {number} lacks a content or an id")

@@ -164,7 +164,47 @@ def test_what_is_wrong_is_said(change, said, corpus):
         from_tokenizer_json(json.dumps(table).encode(), "mine")
 
 
+JUNK = (None, True, 5, 1e400, "", "x", "\ud800", [], {}, [1], {"type": "Sequence"}, {"String": 5}, {"String": ""}, {"Regex": 5}, {"Regex": "("}, {"Regex": ")"},
+        {"Regex": "*"}, {"Regex": "a**"}, {"Regex": "a{5,2}"}, {"Regex": "(?<=a+)b"}, {"Regex": "x{99999999999}"}, {"Regex": "\\x{110000}"}, {"Regex": "[z-a]"},
+        {"Regex": "(" * 500 + ")" * 500})
+FULL = {"normalizer": {"type": "Sequence", "normalizers": [
+            {"type": "NFC"}, {"type": "Replace", "pattern": {"String": "x"}, "content": "y"}, {"type": "Prepend", "prepend": "_"}]},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+            {"type": "Split", "pattern": {"Regex": "\\p{L}+"}, "behavior": "Isolated", "invert": False}, {"type": "Digits", "individual_digits": True},
+            {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}]}}
+
+
+def places(part, way=()):
+    """Every way into a file's tables, a few of each table's members."""
+    yield from [way] if way else []
+    inside = list(part.items())[:9] if isinstance(part, dict) else list(enumerate(part[:3])) if isinstance(part, list) else []
+    for key, value in inside:
+        yield from places(value, (*way, key))
+
+
+def test_nothing_in_a_file_ends_in_a_fault(corpus):
+    """Whatever stands anywhere in a tokenizer.json: it is read, or refused in words."""
+    whole, refused = json.dumps(made("GPT-2", corpus) | FULL), 0
+    for way in places(json.loads(whole)):
+        for junk in JUNK:
+            table = json.loads(whole)
+            inner = table
+            for key in way[:-1]:
+                inner = inner[key]
+            inner[way[-1]] = junk
+            try:
+                ours = from_tokenizer_json(json.dumps(table).encode(), "mine")
+            except InputError as error:
+                refused += 1
+                assert str(error)
+            else:
+                assert ours.count("Hello <s> world\u0301 12") == len(ours.encode("Hello <s> world\u0301 12").ids)
+    assert refused > 300
+
+
 @pytest.mark.parametrize(("data", "said"), [
+    (b'{"a": ' + b"1" * 5000 + b"}", "no tokenizer.json does"), (b'{"model": "\\uD800"}', "half a character"), (b'{"model": "\\ud83d\\ude00"}', "not an object"),
+    (b'{"model": {"vocab": {}, "merges": []}, "normalizer": ' + b'{"type": "Sequence", "normalizers": [' * 400 + b"]}" * 400 + b"}", "byte_fallback"),
     (b"", "not JSON"), (b"{", "not JSON.*line 1, column 2"), (b"[]", "not an object"), (b"\xff{}", "byte 0 is 0xFF"), (b"{}", "'model' is missing"),
     (b"[" * 100_000, "nested too deeply"), (b'{"model": 3}', "'model' is not an object")])
 def test_what_is_no_tokenizer_is_said(data, said):
