@@ -330,6 +330,14 @@ def test_panel_obeys_a_strict_policy_and_its_targets_exist(pages):
         assert set(tags.targets) <= set(tags.ids), name
 
 
+def test_rows_have_the_cells_that_their_heads_name(pages):
+    for name, page in pages.items():
+        text = render.panel("token_atlas", page, SOURCE)
+        for table in re.findall(r"<table.*?</table>", text, re.DOTALL):
+            rows = re.findall(r"<tr.*?</tr>", table, re.DOTALL)
+            assert len({len(re.findall(r"<t[hd][ >]", row)) for row in rows}) == 1, (name, table[:80])
+
+
 TEXT_FIELDS = [knob.name for knob in knobs.knobs(view.Query) if knob.kind in ("text", "long text")]
 
 
