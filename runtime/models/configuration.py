@@ -76,7 +76,7 @@ def from_gguf(file: Gguf) -> Configuration:
         rope_base=file.value(f"{name}.rope.freq_base", float, 10_000.0),
         epsilon=file.value(f"{name}.attention.layer_norm_rms_epsilon", float),
         context=file.value(f"{name}.context_length", int), tied="output.weight" not in file.tensors,
-        attention_bias="blk.0.attn_q.bias" in file.tensors)
+        attention_bias=name == "llama" and "blk.0.attn_output.bias" in file.tensors)
 
 
 def refuse(source: str, given: Mapping[str, object]) -> None:
