@@ -23,7 +23,7 @@ EVERY = ("int8", "int8:granularity=tensor", "fp8-e4m3", "fp8-e5m2", "q8_0", "q6_
          "int4:group=32", "int4:group=64", "int4:group=128", "int4:group=64,symmetric=no", "nf4:block=64", "mxfp4", "nvfp4",
          "int4:group=64+gptq", "int4:group=64+gptq-ordered", "int4:group=64+awq", "int8+a8", "int8+smoothquant+a8",
          "sparse-2:4", "bitnet-2bit")
-ALONE = ("int4:group=64", "q4_0", "q5_0", "q8_0")
+ALONE = ("int4:group=64", "q8_0", "q4_0", "q5_0")
 WIKITEXT = {"wikitext2-test.txt": "d790b833", "wikitext2-valid.txt": "f0737ed3"}
 WIKITEXT_NAME = "WikiText-2 test (the tokenised variant with <unk>)"
 LOSSLESS = {(SMOL, "q4_1"): "lossless by construction: the published file's weights lie on this very grid (GGUF Q4_1)"}
@@ -37,6 +37,7 @@ class Subject:
     label: str
     loaded: Loaded
     corpus: str
+    corpus_file: str
     corpus_sha256: str
     text: Windows
     short: Windows
@@ -110,8 +111,9 @@ def smollm2(facts: Path) -> Subject:
     ids = loaded.tokenizer.encode(text[:60_000])
     valid, _ = corpus(facts, "wikitext2-valid.txt")
     return Subject(
-        name=SMOL, label="SmolLM2-135M-Instruct", loaded=loaded, corpus=WIKITEXT_NAME, corpus_sha256=digest,
-        text=windows(ids, 512, most=5120), short=windows(ids, 512, most=1024), schemes=EVERY, licence=SMOLLM2.licence,
+        name=SMOL, label="SmolLM2-135M-Instruct", loaded=loaded, corpus=WIKITEXT_NAME, corpus_file="wikitext2-test.txt",
+        corpus_sha256=digest, text=windows(ids, 512, most=5120), short=windows(ids, 512, most=512), schemes=EVERY,
+        licence=SMOLLM2.licence,
         calibration=batches(loaded.tokenizer.encode(valid[:60_000]), 512, 8),
         calibration_text="WikiText-2 validation, first 4,096 tokens",
         note="its published weights are GGUF Q4_1: the reference is what they stand for, so that q4_1 loses nothing and "
@@ -132,9 +134,9 @@ def tiny() -> Subject:
     ids = loaded.tokenizer.encode(held)
     return Subject(
         name=TINY, label="tiny Qwen2 (trained here)", loaded=loaded, ternary=ternary,
-        corpus="King James Bible, every twentieth chapter (held out)",
+        corpus="King James Bible, every twentieth chapter (held out)", corpus_file="held-out.txt",
         corpus_sha256=hashlib.sha256(held.encode()).hexdigest(), text=windows(ids, 128, most=8192),
-        short=windows(ids, 128, most=4096), schemes=(*EVERY, "q4_1+hqq"), licence=BIBLE.licence,
+        short=windows(ids, 128, most=2048), schemes=(*EVERY, "q4_1+hqq"), licence=BIBLE.licence,
         calibration=batches(loaded.tokenizer.encode(learnt[:80_000]), 128, 64),
         calibration_text="the first 8,192 tokens of the text it learnt",
         note="trained by python -m runtime.quantbench.train_tiny; the ternary row went on from it for 1,000 steps with "

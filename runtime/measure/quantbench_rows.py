@@ -108,9 +108,11 @@ def configuration_row(subject: "Subject", one: Named, line: Line) -> dict[str, o
 
 
 def command(subject: "Subject", one: Named) -> str:
-    """What measures the row again by itself."""
-    name = subject.ternary.name if one.trained else subject.name
-    return f"python -m runtime.quantbench eval {name} --format {one.scheme.text if one.scheme else 'none'}"
+    """What measures the row again by itself; calibrated methods there look at the end of the same text."""
+    name, text = subject.ternary.name if one.trained else subject.name, subject.text
+    plan = f"--plan '{one.scheme.text}' " if one.scheme else ""
+    return (f"quantbench eval {name} {plan}--corpus {subject.corpus_file} --tokens {text.tokens} --window {text.length} "
+            f"--stride {text.stride}")
 
 
 def sensitivity_row(subject: "Subject", one: Named, found: Sensitivity) -> dict[str, object]:

@@ -30,6 +30,11 @@ class Windows:
     stride: int
 
     @property
+    def tokens(self) -> int:
+        """Tokens of the text, those counted and the others."""
+        return sum(len(window) for window, _ in self.rows) if self.stride == self.length else self.counted + 1
+
+    @property
     def counted(self) -> int:
         """Tokens that are predicted and counted."""
         return sum(count for _, count in self.rows)

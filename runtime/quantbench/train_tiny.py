@@ -80,6 +80,7 @@ def main() -> int:
              "held_out_perplexity": round(Reference(model, text).scores.perplexity, 4)}
     folder = options.out or place(f"models/{TERNARY if options.ternary else TINY}")
     save(model, tokenizer, folder, facts)
+    (folder / "held-out.txt").write_text(held, encoding="utf-8")  # what to measure it on
     print(f"{folder}: perplexity {facts['held_out_perplexity']} on {text.counted:,} held-out tokens"
           + (" (its weights as learnt; quantise them with bitnet-2bit)" if options.ternary else ""))
     return 0
