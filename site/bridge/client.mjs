@@ -207,7 +207,7 @@ function refuse(errors) {
 // Morphing keeps focus, scroll and what the reader opened; drawings belong to the charts module.
 function swap(html) {
   const here = new Set([...panel.querySelectorAll("[data-same]")].map(({ dataset }) => dataset.same)); // not even parsed again
-  const short = html.replace(/(<div id="[^"]*" data-same="(\w+)">)[^]*?<\/div><!--same-->/g, (whole, head, digest) => (here.has(digest) ? `${head}</div>` : whole));
+  const short = html.replace(/(<div id="[^"]*" data-same="(\w+)">)[^]*?(<.div><.--same-->)/g, (whole, head, digest, end) => (here.has(digest) ? head + end : whole));
   morph(panel, short, {
     morphStyle: "innerHTML",
     ignoreActiveValue: true, // what is typed or dragged right now stays
