@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Protocol
 
 from pycore.errors import InputError
-from pycore.tokens import catalogue, normalise, patterns
+from pycore.tokens import catalogue, normalise, patterns, stream
 from pycore.tokens.byte_pair import BytePair
 from pycore.tokens.merging import Branch
 from pycore.tokens.sentence_piece import SentencePiece
@@ -194,7 +194,7 @@ def build(vocabulary: Vocabulary) -> Tokenizer:
     label = catalogue.origin(name).label
     if vocabulary.kind == BYTE_PAIR:
         engine: Engine = BytePair(vocabulary, patterns.PATTERNS[name])
-        joints = Joints(pattern=r"(?<=[^\W\d_])(?=[ \n\r\t,.;:!?])")
+        joints = stream.BYTE_PAIRS
     else:
-        engine, joints = SentencePiece(vocabulary), Joints(pattern=r"(?<=[^\s>\u2581])(?=[ \n])")
+        engine, joints = SentencePiece(vocabulary), stream.GEMMA
     return Tokenizer(name=name, label=label, engine=engine, form=FORMS.get(name), joints=joints)

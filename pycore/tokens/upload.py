@@ -16,6 +16,7 @@ from pycore.tokens.byte_pair import BytePair
 from pycore.tokens.originals import byte_letters
 from pycore.tokens.pairs import Pairs
 from pycore.tokens.pipeline import read_cuts, read_steps
+from pycore.tokens.stream import BYTE_PAIRS
 from pycore.tokens.tokenizer import Tokenizer
 from pycore.tokens.uploaded import Pieces, Uploaded, UploadedTokenizer
 from pycore.tokens.vocabulary import BYTE_PAIR, SENTENCE_PIECE, Vocabulary
@@ -50,7 +51,7 @@ def from_tiktoken(data: bytes, name: str, pattern: str = "o200k_base") -> Tokeni
         raise InputError(FIELD, name, "its ranks have gaps or repeat")
     vocabulary = Vocabulary(name=name, kind=BYTE_PAIR, tokens=tuple(piece for piece, _ in pieces), first_id=first)
     return Tokenizer(name=name, label=f"{name} (yours, cut as {pattern})",
-                     engine=BytePair(vocabulary, patterns.PATTERNS[pattern]), joints=None)
+                     engine=BytePair(vocabulary, patterns.PATTERNS[pattern]), joints=BYTE_PAIRS)
 
 
 def from_tokenizer_json(data: bytes, name: str) -> Tokenizer:

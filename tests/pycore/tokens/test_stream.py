@@ -7,7 +7,7 @@ import pytest
 from fuzz import cases
 
 from pycore.errors import InputError
-from pycore.tokens import samples, stream
+from pycore.tokens import ranges, samples, stream
 from pycore.tokens.catalogue import origins
 
 NAMES = tuple(row.name for row in origins())
@@ -35,11 +35,32 @@ def test_the_whole_is_the_sum_of_its_parts(name, tokenizer, monkeypatch):
 @pytest.mark.parametrize("name", NAMES)
 def test_each_joint_is_exact(name, tokenizer):
     """At every place where a text may be cut, the parts give the ids of the whole."""
-    ours, draw = tokenizer(name), random.Random(6)
-    for text in cases(1500, seed=11):
-        place = ours.joints.last(text[:draw.randint(0, len(text))] if len(text) > 30 else text)
-        if place:
-            assert ours.ids(text[:place]) + ours.ids(text[place:]) == ours.ids(text), (text, place)
+    ours, draw, tried = tokenizer(name), random.Random(6), 0
+    beginnings = [text[:400] for text in samples.declarations().values()]
+    spaced = ["".join(letter + draw.choice(("", " ", "\n", draw.choice(stream.PUNCTUATION))) for letter in text)
+              for text in cases(600, seed=11) if len(text) < 200]
+    for text in [*cases(1500, seed=11), *beginnings, *spaced]:
+        whole = ours.ids(text)
+        for end in range(1, len(text)):
+            if ours.joints.last(text[:end + 1]) == end:
+                tried += 1
+                assert ours.ids(text[:end]) + ours.ids(text[end:]) == whole, (text, end)
+    assert tried > 5000
+
+
+def test_joints_stand_before_punctuation_only():
+    assert all(any(first <= ord(mark) <= last for first, last in ranges.named("P")) for mark in stream.PUNCTUATION)
+    assert not any(first <= ord(mark) <= last for mark in stream.PUNCTUATION for first, last in ranges.CJK)
+
+
+@pytest.mark.parametrize("line", [
+    "人人生而自由，在尊严和权利上一律平等。", "ሁሉም፡ሰዎች፡ነጻና፡እኩል፡ናቸው።", "လူတိုင်း၊ လွတ်လပ်၏။ ", "ຄົນ ທຸກ ຄົນ", "قال:مرحبا،أهلا؟", "सब स्वतंत्र हैं। ", "สิทธิ์ ", "ၵူၼ်း ၵူႈ"])
+def test_no_language_has_to_be_held_as_a_whole(line, tokenizer, monkeypatch):
+    """Scripts whose words end as marks, or whose sentences have neither a space nor a full stop of ASCII."""
+    monkeypatch.setattr(stream, "LONGEST", 100_000)
+    ours = tokenizer("o200k_base")
+    *_, last = ours.count_stream([line * 10_000])
+    assert last.tokens == ours.count(line * 10_000)
 
 
 def test_progress_and_memory(tokenizer):
@@ -64,6 +85,12 @@ def test_a_text_without_a_joint_is_refused_in_words(tokenizer, monkeypatch):
     monkeypatch.setattr(stream, "LONGEST", 200_000)
     with pytest.raises(InputError, match="cannot be cut"):
         list(tokenizer("cl100k_base").count_stream("a" * 1000 for _ in range(1000)))
+
+
+def test_a_file_of_ones_own_is_refused_for_another_reason(monkeypatch):
+    monkeypatch.setattr(stream, "LONGEST", 200_000)
+    with pytest.raises(InputError, match="where a tokenizer.json lets a text be cut"):
+        list(stream.counted(len, None, ("a word " * 1000 for _ in range(1000))))
 
 
 def test_nothing_is_nothing(tokenizer):
