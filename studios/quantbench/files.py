@@ -18,7 +18,7 @@ LEDGER = ("name", "value", "unit", "low", "high", "basis", "formula", "substitut
 def downloads(page: Any) -> dict[str, tuple[str, str]]:
     """File name -> (media type, text)."""
     answer = page.answer
-    files = {"ledger.csv": ("text/csv", table(LEDGER, (one.as_dict() for one in answer.terms)))}
+    files = {"ledger.csv": ("text/csv", table(LEDGER, map(ledger, answer.terms)))}
     if answer.bench:
         files["weights.csv"] = ("text/csv", table(WEIGHTS, weights(answer.bench)))
         files["formats.csv"] = ("text/csv", table(FORMATS, formats(page.frontier.rows)))
@@ -28,6 +28,12 @@ def downloads(page: Any) -> dict[str, tuple[str, str]]:
         recipe = answer.plan.commands.recipe or "# nothing of this plan can be said in a recipe\n"
         files["recipe.yaml"] = ("text/plain", recipe)
     return files
+
+
+def ledger(term: Any) -> dict:
+    """A term; figures to 6 digits, so that every Python writes the same text."""
+    row = term.as_dict()
+    return row | {name: float(f"{row[name]:.6g}") for name in ("value", "low", "high") if isinstance(row[name], float)}
 
 
 def weights(bench: Any) -> Iterable[dict]:

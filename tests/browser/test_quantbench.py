@@ -1,0 +1,208 @@
+"""What only quantbench has: weights that are dragged and typed, bits that light up, files of gigabytes, numpy that comes late."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+from driving import LOAD_MS, Site, ready
+from playwright.sync_api import Page, expect
+
+
+def start(opened, site: Site, query: str = "", **options) -> Page:
+    """A page that has numpy and the answer to its own question."""
+    page, _ = opened(**options)
+    page.goto(site.page("quantbench", query))
+    ready(page)
+    expect(page.locator("#panel [data-keep], #panel [aria-busy]")).to_have_count(0, timeout=LOAD_MS)
+    if not query:
+        expect(page.locator("#status")).to_contain_text("it gives the figures shown", timeout=LOAD_MS)
+    return page
+
+
+def test_the_first_paint_is_whole_without_javascript(opened, site):
+    page, _ = opened(java_script_enabled=False)
+    page.goto(site.page("quantbench"))
+    expect(page.locator(".weight")).to_have_count(32)
+    assert page.locator(".bits .b").count() >= 4 * 32
+    assert page.locator("#formats-table tbody tr").count() >= 28
+    expect(page.locator(".cells")).to_have_count(2)
+    expect(page.locator(".variants tbody tr")).to_have_count(5)
+
+
+def test_weights_and_bits_find_each_other(opened, site):
+    page, _ = opened(java_script_enabled=False)  # the style sheet does it alone
+    page.goto(site.page("quantbench"))
+    code = page.locator('.bits .b.c[data-l="5"]').first
+    plain = code.evaluate("(one) => getComputedStyle(one).backgroundColor")
+    page.locator("#weight-5").hover()
+    lit = code.evaluate("(one) => getComputedStyle(one).backgroundColor")
+    assert lit != plain
+    same = page.locator(".bits .b").evaluate_all(
+        "(all, lit) => all.filter((one) => getComputedStyle(one).backgroundColor === lit).map((one) => one.dataset.l)", lit)
+    assert [names for names in same if names == "5"] == ["5"] * 4
+    assert all("5" in names.split() for names in same) and len(same) == 4 + 16  # its code, and the scale it shares
+    code.hover()
+    ringed = page.locator(".weight").evaluate_all(
+        "(all) => all.filter((one) => getComputedStyle(one).boxShadow !== 'none').map((one) => one.dataset.l)")
+    assert ringed == ["5"]
+    page.locator(".bits .b.s").first.hover()
+    ringed = page.locator(".weight").evaluate_all("(all) => all.filter((one) => getComputedStyle(one).boxShadow !== 'none')")
+    assert len(ringed) == 32
+
+
+def test_a_weight_is_dragged_and_typed_and_given_back(opened, site):
+    page = start(opened, site)
+    value, verdict = page.locator("#type-3"), page.locator("#panel h1")
+    before, heading = value.input_value(), verdict.inner_text()
+    slider = page.locator("#slide-3")
+    box = slider.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] * 0.6)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 4, steps=8)
+    expect(page.locator("#field-edits")).to_have_value(re.compile(r"^3=0\.\d+$"))
+    page.mouse.up()
+    expect(verdict).not_to_have_text(heading)
+    assert float(slider.input_value()) > 0.03
+    value.fill("0.01")
+    expect(page.locator("#field-edits")).to_have_value("3=0.01")
+    page.locator("#type-8").fill("-0.02")
+    expect(page.locator("#field-edits")).to_have_value("3=0.01,8=-0.02")
+    expect(page).to_have_url(re.compile("edits="))
+    page.locator("#type-8").fill("")
+    value.fill("")
+    expect(page.locator("#field-edits")).to_have_value("")
+    expect(verdict).to_have_text(heading)
+    page.locator("#type-4").focus()
+    expect(value).to_have_value(before)
+
+
+def test_a_slider_moves_by_keys(opened, site):
+    page = start(opened, site)
+    slider = page.locator("#slide-2")
+    before = float(slider.input_value())
+    slider.focus()
+    page.keyboard.press("ArrowUp")
+    expect(page.locator("#field-edits")).not_to_have_value("")
+    page.keyboard.press("ArrowUp")
+    assert float(slider.input_value()) > before
+    assert page.evaluate("() => document.activeElement.id") == "slide-2"
+
+
+def test_what_is_no_number_is_told_at_its_field(opened, site):
+    page = start(opened, site)
+    page.locator("#type-3").fill("lots")
+    expect(page.locator('[data-error-for="edits"]')).to_contain_text("lots")
+    page.locator("#type-3").fill("0.02")
+    expect(page.locator('[data-error-for="edits"]')).to_be_empty()
+
+
+def test_every_format_shows_its_registers(opened, site):
+    page = start(opened, site)
+    names = page.locator("#field-format option").all_inner_texts()
+    assert len(names) >= 16
+    for name in names:
+        page.locator("#field-format").select_option(name)
+        expect(page.locator("html[data-state=ready]")).to_be_attached()
+        link = page.locator('section.linked ul[aria-label="Format"] a[aria-current]')
+        expect(link).to_have_attribute("href", re.compile(rf"format={re.escape(name)}(&|$)"))
+        assert page.locator(".register .b").count() >= 32 and page.locator(".weight").count() == 32
+
+
+def test_gptq_is_stepped_by_slider_and_links(opened, site):
+    page = start(opened, site)
+    page.locator("#step-slider").fill("40")
+    expect(page.locator(".stepper b")).to_have_text("40")
+    page.locator(".stepper a", has_text="on").click()
+    expect(page.locator(".stepper b")).to_have_text("41")
+    page.get_by_role("link", name="the common bug: plain inverse Hessian").click()
+    expect(page.locator(".variants tr", has_text="shown above")).to_contain_text("plain inverse Hessian")
+    expect(page.locator("#field-bug")).to_be_checked()
+
+
+def file_of(folder: Path, name: str, rows: int, columns: int, filler: int = 0) -> Path:
+    """A .safetensors file: a matrix, and after it a tensor of `filler` bytes that are never written."""
+    values = np.random.default_rng(5).normal(size=(rows, columns)).astype("<f4")
+    header = {"model.q.weight": {"dtype": "F32", "shape": [rows, columns], "data_offsets": [0, values.nbytes]},
+              "model.<b>bias": {"dtype": "F32", "shape": [columns], "data_offsets": [values.nbytes, values.nbytes + 4 * columns]}}
+    end = values.nbytes + 4 * columns
+    if filler:
+        header["huge"] = {"dtype": "U8", "shape": [filler], "data_offsets": [end, end + filler]}
+    text = json.dumps(header).encode()
+    path = folder / name
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text + values.tobytes() + bytes(4 * columns))
+        if filler:
+            file.truncate(8 + len(text) + end + filler)
+    return path
+
+
+def test_weights_of_a_file_of_gigabytes(opened, site, tmp_path):
+    page = start(opened, site)
+    page.locator("#file-file").set_input_files(file_of(tmp_path, "vast.safetensors", 48, 96, filler=5_000_000_000))
+    expect(page.locator(".lead")).to_contain_text("model.q.weight of vast.safetensors", timeout=LOAD_MS)
+    expect(page.locator(".lead")).to_contain_text("32 × 96 weights")
+    first = float(np.random.default_rng(5).normal(size=1).astype("f4")[0])
+    assert abs(float(page.locator("#type-0").input_value()) - first) < 0.01 * abs(first)
+    page.locator('select[data-sets="tensor"]').select_option("model.<b>bias")
+    expect(page.locator(".lead")).to_contain_text("model.<b>bias")
+    assert re.search(r"file=upload:[0-9a-f]{16}:vast", page.url)
+
+
+def test_a_file_that_lies_is_refused_in_words(opened, site, tmp_path):
+    page = start(opened, site)
+    heading = page.locator("#panel h1").inner_text()
+    (tmp_path / "bad.safetensors").write_bytes((1 << 40).to_bytes(8, "little") + b"{}")
+    page.locator("#file-file").set_input_files(tmp_path / "bad.safetensors")
+    expect(page.locator('[data-error-for="file"]')).to_contain_text("no safetensors file")
+    expect(page.locator("#panel h1")).to_have_text(heading)
+
+
+def test_what_needs_no_numpy_works_before_it_comes(opened, site):
+    page, watch = opened()
+    held = []
+    page.context.route("**/numpy-*.whl", lambda route: held.append(route))
+    page.goto(site.page("quantbench"))
+    ready(page)
+    expect(page.locator(".weight")).to_have_count(32)  # the painted answer stays
+    page.locator("#field-budget").fill("6")
+    expect(page.locator(".lead")).to_contain_text("when numpy has arrived")
+    expect(page.locator("#weights-part")).to_have_attribute("aria-busy", "true")
+    expect(page.locator(".weight")).to_have_count(32)
+    held[0].continue_()
+    expect(page.locator("#panel [aria-busy]")).to_have_count(0, timeout=LOAD_MS)
+    expect(page.locator(".lead")).to_contain_text("32 × 256 weights")
+    assert len(held) == 1
+
+
+def test_numpy_that_cannot_be_had_is_told_and_the_answer_stays(opened, site):
+    page, watch = opened()
+    watch.expect("Failed to load resource", "net::ERR")
+    page.context.route("**/numpy-*.whl", lambda route: route.fulfill(status=404, body=""))
+    page.goto(site.page("quantbench"))
+    ready(page)
+    page.locator("#field-format").select_option("nf4")
+    expect(page.locator("#status")).to_contain_text("numpy")
+    expect(page.locator("#status")).to_contain_text("could not be loaded")
+    expect(page.locator(".weight")).to_have_count(32)
+    page.context.unroute("**/numpy-*.whl")
+    page.locator("#field-format").select_option("q8_0")
+    expect(page.locator("#panel h1")).to_contain_text("GGUF Q8_0", timeout=LOAD_MS)
+
+
+def test_a_moved_weight_reaches_the_page_quickly(opened, site, capsys):
+    """64k weights: from the slider's event to the changed panel, best of three medians, as a share of what is allowed."""
+    page = start(opened, site, "?rows=256&columns=256")
+    best = min(sorted(page.evaluate(MOVES, step) for step in range(6 * turn, 6 * turn + 5))[2] for turn in range(3))
+    with capsys.disabled():
+        print(f"\na weight of 64k moved, registers and every format anew: {best / 100:.2f} of the 100 ms aimed at")
+    assert best < 600  # the aim is told above; other programs share the machine
+
+
+MOVES = """(step) => new Promise((resolve) => {
+    const slider = document.querySelector("#slide-7"), start = performance.now();
+    const watch = new MutationObserver(() => { watch.disconnect(); setTimeout(resolve, 300, performance.now() - start); });
+    watch.observe(document.getElementById("panel"), {subtree: true, childList: true, characterData: true, attributes: true, attributeFilter: ["y"]});
+    slider.value = String(0.001 * (step + 1));
+    slider.dispatchEvent(new Event("input", {bubbles: true}));
+})"""
