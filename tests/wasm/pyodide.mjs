@@ -2,6 +2,7 @@
 // node pyodide.mjs answers RUNTIME_DIR APP_ZIP QUESTIONS_JSON [LATER_JSON [PACKAGES]] -> [[replies as texts], ...]
 //   QUESTIONS_JSON: file of "ask" and "take" messages; LATER_JSON: {name: file here} of what answers may need, brought before;
 //   PACKAGES: names by commas, loaded before
+// node pyodide.mjs python  RUNTIME_DIR APP_ZIP PYTHON_FILE LATER_JSON       -> what PYTHON_FILE leaves in `result`, beside the app
 // node pyodide.mjs wheel   RUNTIME_DIR WHEEL PYTHON_FILE        -> what PYTHON_FILE leaves in `result`, in a bare Pyodide
 import fs from "node:fs";
 import path from "node:path";
@@ -12,7 +13,7 @@ const folder = path.resolve(runtime) + path.sep;
 const { loadPyodide } = await import(pathToFileURL(folder + "pyodide.mjs"));
 const options = { indexURL: folder, packageBaseUrl: folder };
 
-if (mode === "answers") {
+if (mode === "answers" || mode === "python") {
   options.fsInit = async (FS, { sitePackages }) => {
     FS.mkdirTree(sitePackages);
     FS.writeFile(`${sitePackages}/app.zip`, fs.readFileSync(packed));
@@ -25,8 +26,13 @@ if (mode === "answers") {
     pyodide.FS.mkdirTree(path.posix.dirname(place));
     pyodide.FS.writeFile(place, fs.readFileSync(file));
   }
-  const { respond } = pyodide.pyimport("studios.render");
-  console.log(JSON.stringify(JSON.parse(fs.readFileSync(input, "utf8")).map((message) => [...respond(JSON.stringify(message))])));
+  if (mode === "python") {
+    await pyodide.runPythonAsync(fs.readFileSync(input, "utf8"));
+    console.log(pyodide.globals.get("result"));
+  } else {
+    const { respond } = pyodide.pyimport("studios.render");
+    console.log(JSON.stringify(JSON.parse(fs.readFileSync(input, "utf8")).map((message) => [...respond(JSON.stringify(message))])));
+  }
 } else {
   const pyodide = await loadPyodide(options);
   await pyodide.loadPackage("micropip", { messageCallback() {} });
