@@ -1,11 +1,9 @@
 """The dataset `data/quantbench-pareto`: whole models measured in several configurations, and projections one by one.
 
-    models.csv          model, label, parameters, layers, corpus, corpus_tokens, stride, device, versions, date, note
-    configurations.csv  model, configuration, label, format, options, method, bits_per_weight, size_bytes, perplexity,
-                        perplexity_low, perplexity_high, kl_divergence, kl_low, kl_high, top1_agreement, weight_sqnr_db,
-                        decode_tokens_per_s, lossless, trained, command, note
-    sensitivity.csv     model, configuration, layer, projection, rows, columns, bytes, weight_sqnr_db, output_sqnr_db,
-                        kl_divergence, kl_low, kl_high
+    models.csv          a row a model: what it is, the text, where and when it was measured, the command
+    configurations.csv  a row a model and configuration: true bits, size, perplexity, KL divergence, agreement, speed
+    sensitivity.csv     a row a projection and configuration, all other projections as they were
+    plans.csv           plans of the allocator built and measured: what was predicted and what came out
 
 `format` is an id of `pycore.pack.formats` ('' for the unquantised model), `options` as "group=64 symmetric=no".
 """
@@ -36,10 +34,12 @@ class Interval:
 class Measured:
     """One configuration of a whole model, as it was measured. None: not measured.
 
+    `method`: nearest, gptq, gptq-ordered, awq, smoothquant, hqq, '' for the unquantised model; `activations`: how what goes
+    into layers is rounded, '' where it is not. `ratio`: perplexity over the unquantised model's, interval of the ratio.
     `lossless`: the model's own weights already lie on this format's grid, so that nothing can be lost (said instead of
     showing a miracle). `trained`: weights were trained for the format. `dominated_by`: a configuration that is no larger
-    and has no higher KL divergence, '' on the frontier. `better_than_reference`: its perplexity is below the unquantised
-    model's: noise, with its interval.
+    and has no higher KL divergence, '' on the frontier; what is lossless for this one model dominates nothing.
+    `better_than_reference`: its perplexity is below the unquantised model's: noise, with its interval.
     """
 
     configuration: str
@@ -47,9 +47,11 @@ class Measured:
     format: str
     options: tuple[tuple[str, str], ...]
     method: str
+    activations: str
     bits_per_weight: float
     size_bytes: int
     perplexity: Interval
+    ratio: Interval | None
     kl_divergence: Interval | None
     top1_agreement: float | None
     weight_sqnr_db: float | None
@@ -75,6 +77,25 @@ class Sensitivity:
     weight_sqnr_db: float
     output_sqnr_db: float
     kl_divergence: Interval
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """A plan of the allocator, built and measured, beside the best single format of its size.
+
+    `predicted_kl`: the sum of the losses of single projections; `kl_divergence`: what the whole model then lost.
+    """
+
+    budget_bytes: int
+    size_bytes: int
+    bits_per_weight: float
+    predicted_kl: float
+    kl_divergence: Interval
+    uniform: str
+    uniform_size_bytes: int | None
+    uniform_kl: Interval | None
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,19 +116,28 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A measured model with everything that was measured on it."""
+    """A measured model with everything that was measured on it. `window` and `stride`: how perplexity was taken."""
 
     name: str
     label: str
     parameters: int
+    quantised_weights: int
     layers: int
     corpus: str
+    corpus_tokens: int
+    window: int
+    stride: int
+    calibration: str
+    source: str
+    licence: str
+    command: str
     device: str
     versions: str
     date: str
     note: str
     configurations: tuple[Measured, ...]
     sensitivity: tuple[Sensitivity, ...]
+    promises: tuple[Promise, ...]
     verdicts: tuple[Verdict, ...]
 
 
@@ -118,8 +148,8 @@ def models() -> tuple[Model, ...]:
         rows = table("models", DATASET)
     except OSError:
         return ()
-    configurations, sensitivity = by_model("configurations"), by_model("sensitivity")
-    return tuple(read_model(row, configurations.get(row["model"], []), sensitivity.get(row["model"], [])) for row in rows)
+    parts = [by_model(name) for name in ("configurations", "sensitivity", "plans")]
+    return tuple(read_model(row, *(part.get(row["model"], []) for part in parts)) for row in rows)
 
 
 def by_model(name: str) -> dict[str, list[dict[str, str]]]:
@@ -147,20 +177,36 @@ def model(name: str) -> Model | None:
     raise UnknownName("model", name, "accepted: " + ", ".join(names()), difflib.get_close_matches(name, names(), 2))
 
 
-def read_model(row: dict[str, str], configurations: list[dict[str, str]], sensitivity: list[dict[str, str]]) -> Model:
+def read_model(row: dict[str, str], configurations: list[dict[str, str]], sensitivity: list[dict[str, str]],
+               plans: list[dict[str, str]]) -> Model:
     """A row of models.csv with its rows of the other tables."""
     found = tuple(read_configuration(one) for one in configurations)
     single = tuple(read_sensitivity(one) for one in sensitivity)
     return Model(
-        name=row["model"], parameters=integer(row["parameters"]), layers=integer(row["layers"]),
-        **{key: row[key] for key in ("label", "corpus", "device", "versions", "date", "note")},
-        configurations=marked(found), sensitivity=single, verdicts=verdicts(single))
+        name=row["model"],
+        **{key: integer(row[key]) for key in ("parameters", "quantised_weights", "layers", "corpus_tokens", "window",
+                                              "stride")},
+        **{key: row[key] for key in ("label", "corpus", "calibration", "source", "licence", "command", "device", "versions",
+                                     "date", "note")},
+        configurations=marked(found), sensitivity=single, promises=tuple(read_promise(one) for one in plans),
+        verdicts=verdicts(single))
+
+
+def read_promise(row: dict[str, str]) -> Promise:
+    """A row of plans.csv."""
+    return Promise(
+        budget_bytes=integer(row["budget_bytes"]), size_bytes=integer(row["size_bytes"]),
+        bits_per_weight=float(row["bits_per_weight"]), predicted_kl=float(row["predicted_kl"]),
+        kl_divergence=interval(row, "kl_divergence", "kl"), uniform=row["uniform"],
+        uniform_size_bytes=integer(row["uniform_size_bytes"]) or None, uniform_kl=interval(row, "uniform_kl", "uniform_kl"),
+        tokens=integer(row["tokens"]))
 
 
 def read_configuration(row: dict[str, str]) -> Measured:
     """A row of configurations.csv; who dominates it is not known yet."""
     return Measured(
         configuration=row["configuration"], label=row["label"], format=row["format"], method=row["method"],
+        activations=row["activations"], ratio=interval(row, "ratio", "ratio"),
         options=tuple(tuple(part.split("=", 1)) for part in row["options"].split()),
         bits_per_weight=float(row["bits_per_weight"]), size_bytes=integer(row["size_bytes"]),
         perplexity=interval(row, "perplexity", "perplexity"), kl_divergence=interval(row, "kl_divergence", "kl"),
@@ -182,7 +228,7 @@ def read_sensitivity(row: dict[str, str]) -> Sensitivity:
     """A row of sensitivity.csv."""
     return Sensitivity(
         configuration=row["configuration"], projection=row["projection"],
-        **{name: integer(row[name]) for name in ("layer", "rows", "columns", "bytes")},
+        **{name: integer(row[name]) for name in ("layer", "rows", "columns", "bytes", "tokens")},
         **{name: float(row[name]) for name in ("weight_sqnr_db", "output_sqnr_db")},
         kl_divergence=interval(row, "kl_divergence", "kl"))
 
@@ -190,7 +236,7 @@ def read_sensitivity(row: dict[str, str]) -> Sensitivity:
 def marked(found: tuple[Measured, ...]) -> tuple[Measured, ...]:
     """The configurations with who dominates them, and those whose perplexity is below the unquantised model's."""
     comparable = [(one.configuration, one.bits_per_weight, -(one.kl_divergence.value if one.kl_divergence else 0.0))
-                  for one in found if one.kl_divergence or not one.format]
+                  for one in found if (one.kl_divergence or not one.format) and not one.lossless]
     beaten = dominated(comparable)
     reference = next((one.perplexity.value for one in found if not one.format), None)
     return tuple(replace(one, dominated_by=beaten.get(one.configuration, ""), better_than_reference=bool(

@@ -30,12 +30,14 @@ MADE_UP = "made up for a test"
 def rows_of_a_model() -> dict[str, list[dict[str, object]]]:
     """A small dataset: two layers, Q and K the worst under int4 and not under q4_k."""
     models = [{"model": "tiny", "label": "Tiny <b>model</b>", "parameters": 1000, "layers": 2, "corpus": MADE_UP,
-               "corpus_tokens": 100, "stride": 10, "device": "a pencil", "versions": "none", "date": "2026-01-01", "note": "n"}]
+               "corpus_tokens": 100, "stride": 10, "device": "a pencil", "versions": "none", "date": "2026-01-01", "note": "n",
+               "quantised_weights": 900, "window": 10, "calibration": "none", "source": "s", "licence": "l", "command": "c"}]
     kinds = [("none", "", "", 16, 30.0, 0.0, 0, 0), ("int4-g64", "int4", "group=64", 4.25, 33.0, 0.09, 0, 0),
              ("q4_1", "q4_1", "", 5, 30.0, 0.0, 1, 0), ("q4_k", "q4_k", "", 4.5, 31.0, 0.04, 0, 0),
              ("q8_0", "q8_0", "", 8.5, 29.9, 0.0003, 0, 0), ("ternary", "bitnet-2bit", "", 2.1, 60.0, 0.8, 0, 1)]
     configurations = [
         {"model": "tiny", "configuration": name, "label": f"{name} label", "format": kind, "options": options, "method": "m",
+         "activations": "", "ratio": ppl / 30, "ratio_low": "", "ratio_high": "",
          "bits_per_weight": bits, "size_bytes": int(1000 * bits / 8), "perplexity": ppl, "perplexity_low": ppl - 1,
          "perplexity_high": ppl + 1, "kl_divergence": kl, "kl_low": kl * 0.9, "kl_high": kl * 1.1, "top1_agreement": 0.9,
          "weight_sqnr_db": 20, "decode_tokens_per_s": 7, "lossless": lossless, "trained": trained, "command": "c", "note": ""}
@@ -45,9 +47,9 @@ def rows_of_a_model() -> dict[str, list[dict[str, object]]]:
     sensitivity = [
         {"model": "tiny", "configuration": name, "layer": layer, "projection": projection, "rows": 64, "columns": 64,
          "bytes": int(4096 * bits[name] / 8), "weight_sqnr_db": 20, "output_sqnr_db": 21,
-         "kl_divergence": scale[name] * 0.01 / (1 + place + layer), "kl_low": 0.001, "kl_high": 0.02}
+         "kl_divergence": scale[name] * 0.01 / (1 + place + layer), "kl_low": 0.001, "kl_high": 0.02, "tokens": 9}
         for name, names in order.items() for layer in range(2) for place, projection in enumerate(names)]
-    return {"models": models, "configurations": configurations, "sensitivity": sensitivity}
+    return {"models": models, "configurations": configurations, "sensitivity": sensitivity, "plans": []}
 
 
 @pytest.fixture(scope="module", autouse=True)

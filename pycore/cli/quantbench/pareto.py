@@ -67,8 +67,9 @@ def document(weights: Weights | None, points: tuple[Point, ...], model: Model | 
     return {
         "weights": weights and {"source": weights.label, "rows": weights.rows, "columns": weights.columns},
         "points": [point(one) for one in points],
-        "model": model and {"name": model.name, "label": model.label, "corpus": model.corpus, "device": model.device,
-                            "date": model.date, "note": model.note},
+        "model": model and {"name": model.name, "label": model.label, "corpus": model.corpus, "tokens": model.corpus_tokens,
+                            "window": model.window, "stride": model.stride, "device": model.device,
+                            "versions": model.versions, "date": model.date, "command": model.command, "note": model.note},
         "measured": [] if model is None else [measured(one) for one in model.configurations],
     }
 
@@ -83,8 +84,9 @@ def point(one: Point) -> dict[str, Any]:
 def measured(one: Measured) -> dict[str, Any]:
     """A configuration of a whole model, as JSON has it."""
     return {"configuration": one.configuration, "label": one.label, "format": one.format or None, "method": one.method,
-            "options": dict(one.options), "bits_per_weight": one.bits_per_weight, "size_bytes": one.size_bytes,
-            "perplexity": interval(one.perplexity), "kl_divergence": interval(one.kl_divergence),
+            "options": dict(one.options), "activations": one.activations or None, "bits_per_weight": one.bits_per_weight,
+            "size_bytes": one.size_bytes, "perplexity": interval(one.perplexity),
+            "ratio_to_unquantised": interval(one.ratio), "kl_divergence": interval(one.kl_divergence),
             "top1_agreement": one.top1_agreement, "weight_sqnr_db": one.weight_sqnr_db,
             "decode_tokens_per_s": one.decode_tokens_per_s, "lossless_by_construction": one.lossless,
             "trained": one.trained, "below_the_reference": one.better_than_reference,

@@ -8,11 +8,12 @@ from pycore.cli import output
 from pycore.cli.errors import DoesNotFit, flag
 from pycore.cli.options import QuestionCommand
 from pycore.cli.quantbench import asking
+from pycore.cli.quantbench.pareto import interval
 from pycore.errors import NotKnown
 from pycore.ledger import terms_in
 from pycore.quality import table
 from pycore.quality.allocate import Plan, Uniform
-from pycore.quality.table import PROJECTIONS
+from pycore.quality.table import PROJECTIONS, Model, Promise
 from pycore.systems import quantbench
 from pycore.units import MB, significant
 
@@ -38,7 +39,8 @@ def command(explain: str | None, llama_cpp: bool, recipe: bool, **options: Any) 
     """A format for every projection that meets a size at the least predicted loss."""
     as_json = flag(options, "as_json")
     query = asking.read(options)
-    plan, why = quantbench.planned_by(query, table.model(query.model))
+    model = table.model(query.model)
+    plan, why = quantbench.planned_by(query, model)
     if plan is None:
         raise NotKnown(why)
     if explain is not None:
@@ -46,9 +48,10 @@ def command(explain: str | None, llama_cpp: bool, recipe: bool, **options: Any) 
     elif llama_cpp or recipe:
         alone(plan.commands.llama_cpp if llama_cpp else plan.commands.recipe, "llama.cpp" if llama_cpp else "llm-compressor")
     elif as_json:
-        output.write_json(asking.setting(query) | document(plan))
+        output.write_json(asking.setting(query) | document(plan) | {"promises": [promise(one) for one in model.promises]})
     else:
         show(plan)
+        promises(model)
     if not plan.fits:
         raise DoesNotFit
 
@@ -78,6 +81,23 @@ def uniform(one: Uniform) -> dict[str, Any]:
     """One format everywhere, as JSON has it."""
     return {"configuration": one.configuration, "bytes": one.bytes, "bits_per_weight": one.bits_per_weight,
             "predicted_kl_divergence": one.loss}
+
+
+def promise(one: Promise) -> dict[str, Any]:
+    """A plan that was built and measured, as JSON has it."""
+    return {"bytes": one.size_bytes, "bits_per_weight": one.bits_per_weight, "predicted_kl_divergence": one.predicted_kl,
+            "measured_kl_divergence": interval(one.kl_divergence), "best_single_format": one.uniform or None,
+            "its_measured_kl_divergence": interval(one.uniform_kl), "tokens": one.tokens}
+
+
+def promises(model: Model) -> None:
+    """How well earlier plans kept what was predicted."""
+    if model.promises:
+        output.heading("Plans that were built and measured: what was predicted, what came out")
+        output.table(("bits per weight", "predicted KL", "measured KL", "best single format", "its measured KL"), [
+            (significant(one.bits_per_weight, 4), f"{one.predicted_kl:.4g}", f"{one.kl_divergence.value:.4g}", one.uniform,
+             "-" if one.uniform_kl is None else f"{one.uniform_kl.value:.4g}")
+            for one in model.promises], right=(0, 1, 2, 4))
 
 
 def show(plan: Plan) -> None:

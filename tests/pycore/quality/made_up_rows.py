@@ -14,8 +14,9 @@ def tables(layers=2, seed=1, formats=FORMATS):
     """{table: rows as text by column}."""
     draw = random.Random(seed)
     model = dict(model="made-up", label="Made up", parameters="7077888", layers=str(layers), corpus="none", device="none",
-                 versions="none", date="2026-01-01", note="made up for a test")
-    empty = dict(options="", method="rtn", perplexity_low="", perplexity_high="", kl_divergence="", kl_low="", kl_high="",
+                 versions="none", date="2026-01-01", note="made up for a test", quantised_weights="7077888", window="512",
+                 corpus_tokens="512", stride="512", calibration="none", source="none", licence="none", command="none")
+    empty = dict(options="", method="nearest", activations="", ratio="", ratio_low="", ratio_high="", perplexity_low="", perplexity_high="", kl_divergence="", kl_low="", kl_high="",
                  top1_agreement="", weight_sqnr_db="", decode_tokens_per_s="", lossless="", trained="", command="none", note="")
     configurations = [empty | dict(model="made-up", configuration="fp32", label="unquantised", format="", method="",
                                    bits_per_weight="32", size_bytes="28311552", perplexity="30.0")]
@@ -32,8 +33,11 @@ def tables(layers=2, seed=1, formats=FORMATS):
                 sensitivity.append(dict(
                     model="made-up", configuration=name, layer=str(layer), projection=projection, rows=str(rows),
                     columns=str(columns), bytes=str(int(rows * columns * bits / 8)), weight_sqnr_db="20",
-                    output_sqnr_db="19", kl_divergence=str(draw.uniform(0.5, 1.5) * loss / 14), kl_low="", kl_high=""))
-    return {"models": [model], "configurations": configurations, "sensitivity": sensitivity}
+                    output_sqnr_db="19", kl_divergence=str(draw.uniform(0.5, 1.5) * loss / 14), kl_low="", kl_high="", tokens="512"))
+    plans = [dict(model="made-up", budget_bytes="4000000", size_bytes="3999999", bits_per_weight="4.52", predicted_kl="0.5",
+                  kl_divergence="0.6", kl_low="0.5", kl_high="0.7", uniform="q4_k", uniform_size_bytes="3981312",
+                  uniform_kl="1.1", uniform_kl_low="", uniform_kl_high="", tokens="512", plan="q4_k; down=q6_k")]
+    return {"models": [model], "configurations": configurations, "sensitivity": sensitivity, "plans": plans}
 
 
 def use(monkeypatch, found):

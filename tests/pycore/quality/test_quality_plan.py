@@ -192,6 +192,23 @@ def test_measured_rows_are_marked(model):
     assert not by_name["fp32"].dominated_by and not by_name["q8_0"].dominated_by
 
 
+def test_what_is_lossless_for_one_model_dominates_nothing(monkeypatch):
+    rows_made = made_up_rows.tables()
+    for row in rows_made["configurations"]:
+        if row["configuration"] == "nf4":
+            row.update(lossless="1", kl_divergence="0")
+    made_up_rows.use(monkeypatch, rows_made)
+    found = {one.configuration: one for one in table.model("").configurations}
+    assert found["nf4"].lossless and not found["nf4"].dominated_by
+    assert "nf4" not in {one.dominated_by for one in found.values()} and not found["q8_0"].dominated_by
+    made_up_rows.forget()
+
+
+def test_promises_of_plans_are_read(model):
+    (one,) = model.promises
+    assert one.predicted_kl == 0.5 and one.kl_divergence.value == 0.6 and one.uniform_kl.value == 1.1 and one.uniform == "q4_k"
+
+
 def test_the_textbook_story_is_held_against_the_rows(monkeypatch):
     rows_made = made_up_rows.tables()
     for row in rows_made["sensitivity"]:
