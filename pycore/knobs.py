@@ -125,7 +125,7 @@ def bare(text: str) -> str:
 def read_number(knob: Knob, value: Any) -> float:
     """A number within the knob's range; '8k' and '8,192' are understood. Raises InputError."""
     try:
-        number = count(value) if isinstance(value, str) else float(value)
+        number = signed(value) if isinstance(value, str) else float(value)
     except (ValueError, TypeError, OverflowError):
         raise InputError(knob.name, value, knob.accepted) from None
     if not math.isfinite(number) or not knob.low <= number <= knob.high:
@@ -135,6 +135,12 @@ def read_number(knob: Knob, value: Any) -> float:
     if not number.is_integer():
         raise InputError(knob.name, value, knob.accepted)
     return int(number)
+
+
+def signed(text: str) -> float:
+    """`units.count` of a text that may have a minus before it: some fields go below zero. Raises ValueError."""
+    text = text.strip()
+    return -count(text[1:]) if text[:1] in ("-", "−") else count(text)
 
 
 def changed(query: Any) -> dict[str, Any]:

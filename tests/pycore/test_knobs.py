@@ -1,6 +1,8 @@
 """One declaration of a question; URL, texts, commands and messages agree with it."""
 
+import importlib
 import shlex
+from urllib.parse import urlencode
 
 import pytest
 from hypothesis import given
@@ -86,3 +88,11 @@ def test_choices_do_not_hang_on_dots_and_capitals():
     for typed in ("llamacpp", "Llama.cpp", "llama-cpp", "LLAMA CPP"):
         assert knobs.parse(Query, {"engine": typed}).engine == "llama.cpp"
     assert knobs.parse(Query, {"kv_dtype": "Q8_0", "v_dtype": "iq4-nl"}).v_dtype == "iq4_nl"
+
+
+@pytest.mark.parametrize("module", ["infersize", "sched_sim", "token_atlas", "quantbench"])
+def test_a_form_with_every_field_as_it_stands_is_the_default_question(module):
+    """A page's form says all fields, those below zero included."""
+    question = importlib.import_module(f"pycore.systems.{module}").Query
+    form = urlencode({knob.name: knobs.as_text(getattr(question(), knob.name)) for knob in knobs.knobs(question)})
+    assert knobs.from_url(question, form) == question()
