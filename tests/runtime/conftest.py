@@ -16,9 +16,12 @@ def made(kind: str, **changes: object) -> torch.nn.Module:
     """A model of `transformers` with random weights, biases and norms included."""
     import transformers
 
-    config = getattr(transformers, f"{kind}Config")(**(SIZES | {"tie_word_embeddings": False} | changes))
+    if kind == "GPT2":
+        config = transformers.GPT2Config(vocab_size=64, n_embd=32, n_head=4, n_layer=2, n_positions=128, **changes)
+    else:
+        config = getattr(transformers, f"{kind}Config")(**(SIZES | {"tie_word_embeddings": False} | changes))
     torch.manual_seed(3)
-    model = getattr(transformers, f"{kind}ForCausalLM")(config).eval()
+    model = getattr(transformers, "GPT2LMHeadModel" if kind == "GPT2" else f"{kind}ForCausalLM")(config).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.normal_(1.0 if "norm" in name else 0.0, 0.15)
