@@ -112,7 +112,7 @@ def smollm2(facts: Path) -> Subject:
     valid, _ = corpus(facts, "wikitext2-valid.txt")
     return Subject(
         name=SMOL, label="SmolLM2-135M-Instruct", loaded=loaded, corpus=WIKITEXT_NAME, corpus_file="wikitext2-test.txt",
-        corpus_sha256=digest, text=windows(ids, 512, most=5120), short=windows(ids, 512, most=512), schemes=EVERY,
+        corpus_sha256=digest, text=windows(ids, 512, most=2560), short=windows(ids, 512, most=512), schemes=EVERY,
         licence=SMOLLM2.licence,
         calibration=batches(loaded.tokenizer.encode(valid[:60_000]), 512, 8),
         calibration_text="WikiText-2 validation, first 4,096 tokens",

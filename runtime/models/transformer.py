@@ -19,10 +19,11 @@ from runtime.models.configuration import Configuration
 class Cache:
     """Keys and values of the tokens so far, (batch, kv heads, capacity, head width) a layer; `length` are filled."""
 
-    def __init__(self, configuration: Configuration, batch: int, capacity: int, dtype: torch.dtype = torch.float32):
+    def __init__(self, configuration: Configuration, batch: int, capacity: int, dtype: torch.dtype = torch.float32,
+                 device: torch.device | str = "cpu"):
         shape = (batch, configuration.kv_heads, capacity, configuration.head_width)
-        self.keys = [torch.zeros(shape, dtype=dtype) for _ in range(configuration.layers)]
-        self.values = [torch.zeros(shape, dtype=dtype) for _ in range(configuration.layers)]
+        self.keys = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(configuration.layers)]
+        self.values = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(configuration.layers)]
         self.length = 0
 
     def extend(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -47,7 +48,7 @@ class RootMeanSquareNorm(nn.Module):
 
 def rotary(configuration: Configuration, positions: Tensor) -> tuple[Tensor, Tensor]:
     """Cosines and sines (positions, head width) of rotary embedding; the second half repeats the first."""
-    powers = torch.arange(0, configuration.head_width, 2, dtype=torch.int64).float() / configuration.head_width
+    powers = torch.arange(0, configuration.head_width, 2, device=positions.device).float() / configuration.head_width
     angles = torch.outer(positions.float(), 1.0 / configuration.rope_base**powers)
     angles = torch.cat([angles, angles], dim=-1)
     return angles.cos(), angles.sin()
@@ -89,7 +90,7 @@ class Attention(nn.Module):
             keys, values = cache.extend(self.layer, keys, values)
             if x.shape[1] > 1:
                 before = keys.shape[2] - x.shape[1]
-                mask = torch.ones(x.shape[1], keys.shape[2], dtype=torch.bool).tril(before)
+                mask = torch.ones(x.shape[1], keys.shape[2], dtype=torch.bool, device=x.device).tril(before)
         out = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, is_causal=cache is None,
                                                       enable_gqa=self.heads != self.kv_heads)
         return self.o_proj(out.transpose(1, 2).reshape(x.shape[0], x.shape[1], -1))
@@ -147,7 +148,7 @@ class Transformer(nn.Module):
     def hidden(self, tokens: Tensor, cache: Cache | None = None) -> Tensor:
         """What the head is given, (batch, tokens, width)."""
         start = 0 if cache is None else cache.length
-        turn = rotary(self.configuration, torch.arange(start, start + tokens.shape[1]))
+        turn = rotary(self.configuration, torch.arange(start, start + tokens.shape[1], device=tokens.device))
         x = self.model.embed_tokens(tokens)
         for block in self.model.layers:
             x = block(x, turn, cache)

@@ -46,7 +46,7 @@ def mxfp4(data: Tensor, layout: "Layout") -> Tensor:
     else:
         block = data.reshape(blocks, mx_format.BLOCK_BYTES)
         codes, shared = bits.halves(block[:, 1:]), block[:, 0]
-    values = four_bit_values()[codes.int()] * powers(shared).reshape(-1, 1)
+    values = four_bit_values().to(data.device)[codes.int()] * powers(shared).reshape(-1, 1)
     return values.reshape(layout.rows, layout.stride)
 
 
@@ -59,6 +59,6 @@ def nvfp4(data: Tensor, layout: "Layout") -> Tensor:
     else:
         block = data.reshape(-1, nv_format.SUPER_BYTES)
         codes, steps = bits.halves(block[:, 4:].reshape(blocks, -1)), block[:, :4].reshape(-1)
-        tensor = torch.ones(1)
+        tensor = torch.ones(1, device=data.device)
     scales = steps.view(torch.float8_e4m3fn).float() * tensor
-    return (four_bit_values()[codes.int()] * scales.reshape(-1, 1)).reshape(layout.rows, layout.stride)
+    return (four_bit_values().to(data.device)[codes.int()] * scales.reshape(-1, 1)).reshape(layout.rows, layout.stride)

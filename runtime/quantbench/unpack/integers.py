@@ -51,10 +51,10 @@ def dynamic_map() -> Tensor:
 def nf4(data: Tensor, layout: "Layout") -> Tensor:
     """Codes and, singly or doubly quantised, scales: `pycore.pack.nf4`."""
     count, end = layout.slots // layout.option("block"), layout.slots // 2
-    values = levels()[bits.nibbles(data[:end], "high-first").int()].reshape(count, -1)
+    values = levels().to(data.device)[bits.nibbles(data[:end], "high-first").int()].reshape(count, -1)
     if layout.option("double"):
         seconds = bits.numbers(data[end + count:], torch.float32)
-        scales = dynamic_map()[data[end:end + count].int()]
+        scales = dynamic_map().to(data.device)[data[end:end + count].int()]
         scales = scales * seconds[:-1].repeat_interleave(nf4_format.SECOND)[:count] + seconds[-1]
     else:
         scales = bits.numbers(data[end:], torch.float32)

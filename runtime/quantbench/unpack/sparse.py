@@ -20,7 +20,7 @@ def two_of_four(data: Tensor, layout: "Layout") -> Tensor:
     if layout.option("metadata") == "cutlass":
         words = metadata.clone().view(torch.int16)
         place = sparse_format.places(layout.rows, layout.stride // sparse_format.WORD_SLOTS)
-        metadata = words[torch.from_numpy(place)].view(torch.uint8)
+        metadata = words[torch.from_numpy(place).to(data.device)].view(torch.uint8)
     quads = bits.nibbles(metadata)
     index = torch.stack([quads & 3, quads >> 2], dim=1).long()
-    return torch.zeros(pairs.shape[0], 4).scatter_(1, index, pairs).reshape(layout.rows, layout.stride)
+    return torch.zeros(pairs.shape[0], 4, device=data.device).scatter_(1, index, pairs).reshape(layout.rows, layout.stride)

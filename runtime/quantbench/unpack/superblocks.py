@@ -41,7 +41,7 @@ def q4_1(data: Tensor, layout: "Layout") -> Tensor:
 def q5_0(data: Tensor, layout: "Layout") -> Tensor:
     """(code - 16) x d, the fifth bits apart."""
     block = data.reshape(-1, five.BLOCK_BYTES)
-    fifth = block[:, 2:6, None] >> torch.arange(8, dtype=torch.uint8) & 1
+    fifth = block[:, 2:6, None] >> torch.arange(8, dtype=torch.uint8, device=data.device) & 1
     codes = bits.halves(block[:, 6:]) | fifth.reshape(-1, five.BLOCK) << 4
     return in_rows((codes.float() - 16).mul_(half(block, 0)), layout)
 
@@ -69,6 +69,6 @@ def q6_k(data: Tensor, layout: "Layout") -> Tensor:
     block = data.reshape(-1, six_k.BLOCK_BYTES)
     low, high = block[:, :128].reshape(-1, 2, 2, 32), block[:, 128:192].reshape(-1, 2, 1, 32)
     codes = torch.cat([low & 15, low >> 4], dim=2)
-    codes |= (high >> torch.tensor([0, 2, 4, 6], dtype=torch.uint8).reshape(1, 1, 4, 1) & 3) << 4
+    codes |= (high >> torch.tensor([0, 2, 4, 6], dtype=torch.uint8, device=data.device).reshape(1, 1, 4, 1) & 3) << 4
     scales = half(block, 208) * bits.numbers(block[:, 192:208], torch.int8)
     return in_rows((codes.reshape(-1, 16, six_k.GROUP).float() - six_k.MIDDLE).mul_(scales.unsqueeze(2)), layout)

@@ -20,7 +20,7 @@ def scaled(codes: Tensor, scales: Tensor, layout: "Layout") -> Tensor:
 
 def two_bits(data: Tensor, layout: "Layout") -> Tensor:
     """Four codes a byte, or TQ2_0."""
-    shifts = torch.tensor([0, 2, 4, 6], dtype=torch.uint8)
+    shifts = torch.tensor([0, 2, 4, 6], dtype=torch.uint8, device=data.device)
     if layout.option("layout") == "rows":
         codes = data[:-4, None] >> shifts & 3
         return scaled(codes, bits.numbers(data[-4:], torch.float32), layout)
@@ -32,12 +32,12 @@ def two_bits(data: Tensor, layout: "Layout") -> Tensor:
 def five_in_eight(data: Tensor, layout: "Layout") -> Tensor:
     """Five codes a byte, or TQ1_0."""
     if layout.option("layout") == "rows":
-        powers = torch.tensor(trits.POWERS, dtype=torch.uint8)
+        powers = torch.tensor(trits.POWERS, dtype=torch.uint8, device=data.device)
         codes = data[:-4].clamp(max=242)[:, None] // powers % 3
         return scaled(codes, bits.numbers(data[-4:], torch.float32), layout)
     block, parts, start = data.reshape(-1, bitnet.BLOCK_BYTES["5in8"]), [], 0
     for _, width, digits in trits.RUNS:
-        powers = torch.tensor(trits.POWERS[:digits], dtype=torch.uint8).reshape(1, -1, 1)
+        powers = torch.tensor(trits.POWERS[:digits], dtype=torch.uint8, device=data.device).reshape(1, -1, 1)
         # The product wraps at 256 on purpose: what is left are the digits below, and times 3 the next one comes out on top.
         top = (block[:, None, start:start + width] * powers).short() * 3 >> 8
         parts.append(top.reshape(-1, digits * width))

@@ -33,6 +33,15 @@ def test_every_format_with_every_option_reads_as_the_core_does(name, options):
         assert np.array_equal(found.numpy().view(np.uint32), expected.view(np.uint32)), (rows, columns)
 
 
+@pytest.mark.parametrize("one", formats.FORMATS, ids=lambda one: one.id)
+def test_everything_is_computed_where_the_bytes_are(one):
+    """On torch's device without memory: a constant left on the processor would raise."""
+    for options in ({}, *({name: value} for name, values in one.options for value in values)):
+        packed = formats.quantise(one.id, weights(32, 256), **options)
+        found = restore(torch.empty(len(packed.data), dtype=torch.uint8, device="meta"), layout_of(packed))
+        assert found.device.type == "meta" and found.shape == (32, 256)
+
+
 def test_no_format_is_left_out():
     assert set(READERS) == {one.id for one in formats.FORMATS}
     with pytest.raises(UnknownName, match="int3"):
