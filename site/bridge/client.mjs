@@ -260,7 +260,7 @@ document.addEventListener("click", (event) => {
   (link.dataset.also === undefined ? controls.fill : controls.alter)(form, link.getAttribute("href").slice(1));
   ask(true);
 });
-controls.setters(form, () => ask());
+controls.setters(form, ask);
 controls.sources(form, () => ask(), keep, (field, message) => refuse([{ field, message, suggestions: [] }]));
 tables.tables();
 tables.refresh();

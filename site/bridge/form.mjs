@@ -50,8 +50,23 @@ export function showFaults(form, errors, choose) {
 
 async function readInto(form, file, name, changed, fail) {
   if (file.size > FILE_LIMIT) return fail(name, `${file.name} is ${(file.size / 1e6).toFixed(1)} MB; accepted: at most 4 MB of text`);
-  set(form, name, await file.text());
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  try { set(form, name, new TextDecoder("utf-8", { fatal: true }).decode(bytes)); } catch {
+    const at = validBytes(bytes), byte = bytes[at].toString(16).padStart(2, "0");
+    return fail(name, `${file.name} is not UTF-8 text: byte 0x${byte} at offset ${at.toLocaleString("en")}; convert it first`);
+  }
   changed();
+}
+
+// How many bytes from the first are whole characters: a decoder that says no does not say where.
+function validBytes(bytes) {
+  const decoded = (end) => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes.subarray(0, end), { stream: true });
+  let low = 0, high = bytes.length;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    try { decoded(middle); low = middle; } catch { high = middle - 1; }
+  }
+  return new TextEncoder().encode(decoded(low)).length;
 }
 
 const REASONS = { 404: "there is no such file there", 401: "it is gated or private: open it in your browser and paste the text", 403: "it is gated or private: open it in your browser and paste the text", 429: "too many requests; try again later" };
@@ -96,6 +111,7 @@ export function setters(form, changed) {
     set(form, sets, key === undefined ? target.value : [...others, ...entry].join(","));
     changed();
   });
+  document.addEventListener("change", ({ target }) => { if (target.dataset?.sets) changed(true); }); // what is shown is as it was understood
 }
 
 // Texts that come from elsewhere: chosen files, dropped files, an address behind a button.

@@ -1,6 +1,7 @@
 """The weights of the window with their sliders, and the registers that hold them, bit by bit."""
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -91,7 +92,7 @@ def bits(query: Any, bench: Any) -> Bits:
     window = range(view.first, view.last)
     given = [float(weights.values.flat[index]) for index in window]
     restored = [float(inspection.restored.flat[index]) for index in window]
-    limit = limit_of(given)
+    limit = limit_of(given, {int(index) - view.first for index in re.findall(r"(\d+)\s*[=:]", query.edits)})
     chosen = min(max(query.weight, view.first), view.last - 1)
     place = chosen - view.first
     rest = rest_of(query, "weight")
@@ -117,9 +118,11 @@ def title(weights: Any, window: range) -> str:
     return f"Weights {first:,} to {last:,} of {weights.count:,}{row}"
 
 
-def limit_of(values: Iterable[float]) -> float:
-    """Both ends of the sliders: 1, 2 or 5 times a power of ten, a little above the largest magnitude."""
-    most = 1.15 * max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+def limit_of(values: list[float], edited: set[int]) -> float:
+    """Both ends of the sliders: 1, 2 or 5 times a power of ten above the largest magnitude, those set by hand left out: a
+    scale that followed the weight being dragged would run away from the pointer."""
+    kept = [value for place, value in enumerate(values) if place not in edited] or values
+    most = 1.3 * max((abs(value) for value in kept if math.isfinite(value)), default=0.0)
     if not 1e-30 < most < 1e30:
         return 1.0
     power = math.floor(math.log10(most))

@@ -177,7 +177,7 @@ def test_what_needs_no_numpy_works_before_it_comes(opened, site):
 
 def test_numpy_that_cannot_be_had_is_told_and_the_answer_stays(opened, site):
     page, watch = opened()
-    watch.expect("Failed to load resource", "net::ERR")
+    watch.expect("Failed to load resource", "net::ERR", "occurred while loading numpy", "the server answered 404")
     page.context.route("**/numpy-*.whl", lambda route: route.fulfill(status=404, body=""))
     page.goto(site.page("quantbench"))
     ready(page)
