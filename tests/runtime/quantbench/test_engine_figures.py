@@ -14,6 +14,7 @@ from runtime.quantbench import storage
 from runtime.quantbench.convert import quantise
 from runtime.quantbench.evaluate import Reference, divergence, mean, windows
 from runtime.quantbench.measure import quantised, unquantised
+from runtime.quantbench.mixed import option, planned, text_of
 from runtime.quantbench.schemes import parse, parse_plan
 from runtime.quantbench.sensitivity import sensitivities
 from runtime.quantbench.speed import decode_tokens_per_s, noisy
@@ -110,6 +111,21 @@ def test_sensitivity_is_what_quantising_only_that_projection_does(learnt):
         back = torch.from_numpy(formats.dequantise(formats.quantise("int4", weight.numpy(), group=32)))
         ratio = (inputs @ weight.T).square().sum() / (inputs @ (weight - back).T).square().sum()
     assert first.output_sqnr_db == pytest.approx(10 * math.log10(ratio), abs=0.01)
+
+
+def test_a_plan_is_better_than_any_single_scheme_of_its_size(learnt):
+    model, _, ids = learnt
+    text = windows(ids, 64, most=256)
+    rows = list(sensitivities(model, [parse("int4:group=32"), parse("q8_0")], text))
+    found, rules = planned([option(one) for one in rows], 6.5)
+    assert found.bits_per_weight.value <= 6.5 and {rule.scheme.format for rule in rules} == {"int4", "q8_0"}
+    assert parse_plan(text_of(rules)) == rules and len(rules) == 14
+    line, _ = quantised(model, Reference(model, text), rules, None)
+    single, _ = quantised(model, Reference(model, text), parse_plan("int4:group=32"), None)
+    assert line.divergence.value < single.divergence.value and line.bits_per_weight == pytest.approx(float(found.bits_per_weight.value))
+    for bits in (2, 0, math.nan):
+        with pytest.raises(InputError, match="bits"):
+            planned([option(one) for one in rows], bits)
 
 
 @pytest.mark.parametrize("plan", ["int4:group=32", "int8+a8; down=q4_k; 0.q=bitnet-5in8; 1.up=none", "nvfp4"])
