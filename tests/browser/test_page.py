@@ -246,6 +246,14 @@ def test_a_file_fills_its_field(opened, site, tmp_path):
     page.get_by_text("More", exact=True).click()
     page.locator("input[type=file]").set_input_files(tmp_path / "note.txt")
     expect(page.locator("#panel q")).to_have_text("from a file")
+    for content in (b"\xffab", b"ab\xffcd", "नमस्ते".encode()[:-1], b"\xef\xbb\xbfab\xe0\x41", b"a" * 70_000 + b"\xed\xa0\x80" + b"b" * 70_000):
+        (tmp_path / "bad.txt").write_bytes(content)
+        page.locator("input[type=file]").set_input_files(tmp_path / "bad.txt")
+        with pytest.raises(UnicodeDecodeError) as fault:
+            content.decode()
+        place = fault.value.start
+        expect(page.locator("[data-error-for=note]")).to_contain_text(f"byte 0x{content[place]:02x} at offset {place:,};")
+        expect(page.locator("#panel q")).to_have_text("from a file")
     (tmp_path / "large.txt").write_bytes(b"x" * (5 << 20))
     page.locator("input[type=file]").set_input_files(tmp_path / "large.txt")
     expect(page.locator("[data-error-for=note]")).to_contain_text("at most 4 MB")

@@ -145,9 +145,9 @@ def test_a_tokenizer_of_ones_own_stands_beside_the_others(opened, site, own):
         expect(page.locator("#ids-own")).to_have_text("259")  # the last answer stays
 
 
-def test_an_invalid_file_of_text_is_shown_as_it_is_read(opened, site, tmp_path):
+def test_a_file_of_text_is_shown_as_it_is_read(opened, site, tmp_path):
     page = start(opened, site)
-    (tmp_path / "text.txt").write_bytes(b"<b>ok</b> \xff\xfe\x00 \xe2\x80\xaeevil")
+    (tmp_path / "text.txt").write_bytes(b"<b>ok</b> \x00 \xe2\x80\xaeevil")
     page.locator("#file-text").set_input_files(tmp_path / "text.txt")
     expect(page.locator("#tokens-o200k_base")).to_contain_text("U+202E", timeout=LOAD_MS)
     expect(page.locator("#tokens-o200k_base")).to_contain_text("U+0000")
