@@ -97,9 +97,9 @@ def flop(model: str, tokens: int) -> float:
 
 
 def prefill_work(row: Row, setting: Setting) -> float:
-    """Work of the prompt against the English one."""
-    ours, theirs = (round(same_content(one, setting.prompt_words)) for one in (row, english(row.tokenizer)))
-    return flop(setting.model, max(1, ours)) / flop(setting.model, max(1, theirs))
+    """Work of the prompt against the English one, of the very tokens that `prefill.prefill_work` takes."""
+    theirs = prefill.english_prompt(row, setting.prompt_words)
+    return flop(setting.model, prefill.longer(row, theirs)) / flop(setting.model, theirs)
 
 
 def cost(row: Row, setting: Setting) -> float | None:

@@ -6,6 +6,7 @@ more so the longer the prompt.
 """
 
 from pycore import catalog
+from pycore.atlas.measures import tokens_for
 from pycore.atlas.table import Row, english
 from pycore.ledger import Term, term, total
 from pycore.nouns import Model, Parallel
@@ -78,5 +79,15 @@ def prefill_work(row: Row, model: Model, english_tokens: int) -> Term:
 
     The prompt has english_tokens × premium tokens, rounded up.
     """
-    longer = -(-english_tokens * row.tokens // english(row.tokenizer).tokens)
-    return prefill_ratio(prompt_flop=prefill_flop(model, longer), english_flop=prefill_flop(model, english_tokens))
+    return prefill_ratio(prompt_flop=prefill_flop(model, longer(row, english_tokens)),
+                         english_flop=prefill_flop(model, english_tokens))
+
+
+def longer(row: Row, english_tokens: int) -> int:
+    """Tokens in the language of a prompt that takes `english_tokens` in English, rounded up."""
+    return -(-english_tokens * row.tokens // english(row.tokenizer).tokens)
+
+
+def english_prompt(row: Row, prompt_words: float) -> int:
+    """Tokens of so many English words under the row's tokenizer, at least 1."""
+    return max(1, round(tokens_for(english(row.tokenizer), prompt_words).value))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pycore.atlas import measures
 from pycore.atlas.languages import Language
-from pycore.atlas.prefill import prefill_work
+from pycore.atlas.prefill import english_prompt, prefill_work
 from pycore.atlas.prices import cheapest_of
 from pycore.atlas.table import PERCENTS, Row, TokenizerFacts, english, row, tokenizer
 from pycore.errors import NotKnown
@@ -50,7 +50,6 @@ def story(language: str, name: str, *, context: int, model: Model, prompt_words:
     """
     found = row(language, name)
     usd = price_term(name, price)
-    short = max(1, round(measures.tokens_for(english(name), prompt_words).value))
     return Story(
         language=found.language, tokenizer=tokenizer(name), tokens=measures.tokens(found),
         english_tokens=measures.tokens(english(name)), premium=measures.premium(found),
@@ -58,7 +57,7 @@ def story(language: str, name: str, *, context: int, model: Model, prompt_words:
         per_character=measures.per_character(found), per_byte=measures.per_byte(found),
         split=known(measures.split_share, found), fallback=known(measures.fallback_share, found),
         context=measures.effective_context(found, context), content=measures.effective_content(found, context),
-        decode=measures.decode_time(found), prefill=prefill_work(found, model, short),
+        decode=measures.decode_time(found), prefill=prefill_work(found, model, english_prompt(found, prompt_words)),
         prompt=measures.tokens_for(found, prompt_words),
         cost=None if usd is None else measures.cost(found, prompt_words, usd),
         spread=tuple(zip(PERCENTS, found.spread, strict=True)), sentences=measures.sizes()[language].sentences,

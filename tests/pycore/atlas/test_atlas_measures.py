@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from pycore import catalog
 from pycore.atlas import measures, prefill, table
+from pycore.atlas.kinds import KINDS, Setting
 from pycore.atlas.languages import by_code, families, language, languages, scripts
+from pycore.atlas.story import story
 from pycore.errors import NotKnown, UnknownName
 from pycore.roofline import account
 
@@ -155,3 +157,14 @@ def test_an_unknown_tokenizer_is_refused_with_the_nearest(typed):
 
 def test_no_column_is_called_just_claude():
     assert all("unofficial" in one.label or "retired" in one.label for one in table.tokenizers() if "Claude" in one.label)
+
+
+def test_a_cell_of_the_matrix_is_its_storys_figure():
+    """Prefill's work depends on how the prompt is rounded to tokens: cell and story must round alike."""
+    model = catalog.model("llama-3.1-8b")
+    for row in ROWS[::5]:
+        setting = Setting(context=0, model=model.id, prompt_words=1000)
+        told = story(row.language.code, row.tokenizer, context=1, model=model, prompt_words=1000)
+        assert KINDS["prefill"].value(row, setting) == told.prefill.value
+        assert KINDS["premium"].value(row, setting) == told.premium.value == KINDS["decode"].value(row, setting)
+        assert KINDS["fertility"].value(row, setting) == (told.fertility and told.fertility.value)
