@@ -3,11 +3,10 @@
 import math
 from typing import Any
 
-from studios.quantbench.frontier import ORDER
+from studios.quantbench.frontier import CROWD, ORDER
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 HEIGHT = 340
-CROWD = (4.0, 5.1)  # bits per weight: where most formats are
 SHAPES = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down")
 COLOURS = ("var(--c1)", "var(--c4)", "var(--c2)", "var(--c3)", "var(--c6)", "var(--c7)")
 RING = {"type": "point", "shape": "circle", "size": 260, "color": "var(--ink)", "strokeWidth": 2, "filled": False}
@@ -20,6 +19,7 @@ def charts(page: Any) -> dict[str, dict]:
     found: dict[str, dict] = {}
     if page.frontier and page.frontier.drawn:
         found["pareto"] = pareto(page.frontier.rows)
+    if page.frontier and page.frontier.crowd:
         found["pareto-four"] = pareto([one for one in page.frontier.rows if CROWD[0] <= one.bits <= CROWD[1]], CROWD)
     if page.measured and any(one.kl for one in page.measured.rows):
         found["measured"] = measured(page.measured.rows)
@@ -69,7 +69,7 @@ def pareto(rows: Any, span: tuple[float, float] | None = None) -> dict:
     """
     drawn = [(one.bits, one.sqnr, one.name, one.label, one.family, one.best, one.asked) for one in rows
              if math.isfinite(one.bits) and math.isfinite(one.sqnr)]
-    data = values(("bits", "sqnr", "name", "label", "family", "best", "asked"), drawn)
+    data = values(("bits", "sqnr", "label", "family"), ((row[0], row[1], row[3], row[4]) for row in drawn))
     x = bits_axis(drawn, span)
     y = {"field": "sqnr", "type": "quantitative", "title": "SQNR on these weights, dB",
          "axis": {"gridOpacity": 0.7, "format": "~g"},
@@ -77,28 +77,33 @@ def pareto(rows: Any, span: tuple[float, float] | None = None) -> dict:
     colour, shape = families(drawn, LEGEND if span is None else None)
     tips = [{"field": "label", "title": "Format"}, {"field": "bits", "title": "Bits per weight"},
             {"field": "sqnr", "title": "SQNR, dB"}]
-    best, asked = [{"filter": "datum.best"}], [{"filter": "datum.asked"}]
+    here = [row for row in drawn if row[6]]
     named = {"type": "text", "dx": 9, "dy": 4, "align": "left", "color": "var(--soft)", "fontSize": 10.5}
     layers = [
-        {"data": data, "transform": best, "mark": {"type": "line", "color": "var(--soft)", "strokeWidth": 1.2},
-         "encoding": {"x": x, "y": y, "order": {"field": "bits"}}},
+        *line([row[:2] for row in drawn if row[5]], x, y, "sqnr"),
         {"data": data, "mark": {"type": "point", "filled": True, "size": 62, "opacity": 0.95},
          "encoding": {"x": x, "y": y, "color": colour, "shape": shape, "tooltip": tips}},
-        {"data": data, "transform": asked, "encoding": {"x": x, "y": y},
-         "mark": RING},
+        *({"data": values(("bits", "sqnr"), [row[:2]]), "mark": RING, "encoding": {"x": x, "y": y}} for row in here),
     ]
     if span:
-        kept = labelled(drawn)
         return spec("SQNR against true bits per weight between 4 and 5.1 bits.", [
-            *layers, {"data": values(("bits", "sqnr", "name"), kept), "mark": named,
+            *layers, {"data": values(("bits", "sqnr", "name"), labelled(drawn)), "mark": named,
                       "encoding": {"x": x, "y": y, "text": {"field": "name"}}}])
     end = float(f"{min(x['scale']['domain'][1], max(row[1] for row in drawn) / 6.0206):.3g}")
     rule = {"data": values(("bits", "sqnr"), ((0.0, 0.0), (end, 6.0206 * end))), "encoding": {"x": x, "y": y},
             "mark": {"type": "line", "color": "var(--soft)", "strokeDash": [2, 3], "strokeWidth": 1}}
-    here = {"data": data, "transform": asked, "encoding": {"x": x, "y": y, "text": {"field": "name"}},
-            "mark": named | {"dx": 14, "dy": 14, "color": "var(--ink)", "fontSize": 12, "fontWeight": 600}}
+    mine = [{"data": values(("bits", "sqnr", "name"), [row[:3]]), "encoding": {"x": x, "y": y, "text": {"field": "name"}},
+             "mark": named | {"dx": 14, "dy": 14, "color": "var(--ink)", "fontSize": 12, "fontWeight": 600}} for row in here]
     return spec("SQNR of every format and group size on the weights, against its true bits per weight.",
-                [rule, *layers, here])
+                [rule, *layers, *mine])
+
+
+def line(points: list, x: dict, y: dict, field: str) -> list[dict]:
+    """The frontier, where there is one: a layer without data would have no extent."""
+    if not points:
+        return []
+    return [{"data": values(("bits", field), points), "mark": {"type": "line", "color": "var(--soft)", "strokeWidth": 1.2},
+             "encoding": {"x": x, "y": y, "order": {"field": "bits"}}}]
 
 
 def labelled(rows: list) -> list[tuple]:
@@ -126,19 +131,18 @@ def measured(rows: Any) -> dict:
     hows = [name for name in ("as it is", "trained for it") if any(row[8] == name for row in drawn)]
     shape = {"field": "how", "type": "nominal", "title": None, "legend": {"orient": "top"} if len(hows) > 1 else None,
              "scale": {"domain": hows, "range": ["circle", "triangle-up"][:len(hows)]}}
+    best = [row for row in drawn if row[6]]
     return spec("KL divergence of whole models against their bits per weight.", [
-        {"data": data, "transform": [{"filter": "datum.best"}],
-         "mark": {"type": "line", "color": "var(--soft)", "strokeWidth": 1.2},
-         "encoding": {"x": x, "y": y, "order": {"field": "bits"}}},
+        *line([row[:2] for row in best], x, y, "kl"),
         {"data": data, "mark": {"type": "rule", "color": "var(--c3)", "strokeWidth": 2, "opacity": 0.6},
          "encoding": {"x": x, "y": y | {"field": "low"}, "y2": {"field": "high"}}},
         {"data": data, "mark": {"type": "point", "filled": True, "size": 62, "color": "var(--c3)", "opacity": 1},
          "encoding": {"x": x, "y": y, "shape": shape, "tooltip": tips}},
-        {"data": data, "transform": [{"filter": "datum.asked"}], "encoding": {"x": x, "y": y},
-         "mark": RING},
-        {"data": data, "transform": [{"filter": "datum.best"}],
-         "mark": {"type": "text", "dx": 8, "dy": -8, "align": "left", "color": "var(--ink)", "fontSize": 11},
-         "encoding": {"x": x, "y": y, "text": {"field": "name"}}},
+        *({"data": values(("bits", "kl"), [row[:2]]), "encoding": {"x": x, "y": y}, "mark": RING}
+          for row in drawn if row[7]),
+        *({"data": values(("bits", "kl", "name"), [(*row[:2], row[4])]), "mark": {
+            "type": "text", "dx": 8, "dy": -8, "align": "left", "color": "var(--ink)", "fontSize": 11},
+           "encoding": {"x": x, "y": y, "text": {"field": "name"}}} for row in best),
     ])
 
 

@@ -27,7 +27,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Method:
+class MethodRow:
     """What one method buys."""
 
     name: str = help_field("the method")
@@ -41,7 +41,7 @@ class Method:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heat:
+class Blocks:
     """Error by block: a row of squares a row of weights."""
 
     title: str = help_field("'SQNR of each group of 64'")
@@ -62,8 +62,8 @@ class ErrorView:
     uniform: Number | None = help_field("what a uniform quantiser would reach")
     textbook: Number | None = help_field("6.02 dB a bit")
     stored: tuple[Stored, ...] = help_field("stored bits by role")
-    heat: Heat | None = help_field("error by block")
-    methods: tuple[Method, ...] = help_field("methods, the plain format first")
+    heat: Blocks | None = help_field("error by block")
+    methods: tuple[MethodRow, ...] = help_field("methods, the plain format first")
     switches: tuple[Choice, ...] = help_field("methods that change the registers and the figures above")
     inputs: tuple[Choice, ...] = help_field("what the inputs look like")
     notes: tuple[str, ...] = help_field("what was chosen, refused, saturated or not used")
@@ -115,7 +115,7 @@ def stored(found: Any) -> tuple[Stored, ...]:
     return tuple(pieces)
 
 
-def heat(found: Any, rows: int) -> Heat | None:
+def heat(found: Any, rows: int) -> Blocks | None:
     """Squares by block, pale where little was lost; None where there is one block alone, or too many to draw."""
     blocks = [one.sqnr_db for one in found.blocks]
     known = [value for value in blocks if math.isfinite(value)]
@@ -128,7 +128,7 @@ def heat(found: Any, rows: int) -> Heat | None:
         paths.setdefault(step(value, worst, best), []).append(f"M{place % across} {place // across}h1v1h-1z")
     where = blocks.index(worst)
     each = "row" if across == 1 else f"group of {found.block_columns}"
-    return Heat(title=f"SQNR of each {each}", width=across, height=rows,
+    return Blocks(title=f"SQNR of each {each}", width=across, height=rows,
                 paths=tuple((style, "".join(pieces)) for style, pieces in sorted(paths.items())),
                 says=f"From {figure(worst, 3, 'dB')} (strongest colour: row {where // across:,}"
                      + (f", group {where % across:,}" if across > 1 else "") + f") to {figure(best, 3, 'dB')} (faintest).")
@@ -142,7 +142,7 @@ def step(value: float, worst: float, best: float) -> str:
     return f"p{1 + min(int(share * STEPS), STEPS - 1)}"
 
 
-def methods(found: tuple[Any, ...]) -> tuple[Method, ...]:
+def methods(found: tuple[Any, ...]) -> tuple[MethodRow, ...]:
     """Bars from the middle: gained to the right, lost to the left."""
     known = [one for one in found if math.isfinite(one.gain_db)]
     span = max((abs(one.gain_db) for one in known), default=0.0) or 1.0
@@ -151,7 +151,7 @@ def methods(found: tuple[Any, ...]) -> tuple[Method, ...]:
     for one in found:
         gain = one.gain_db if math.isfinite(one.gain_db) else 0.0
         style = "best" if gain == best > 0 else "worse" if gain < -0.005 else ""
-        made.append(Method(name=NAMES.get(one.name, one.label), weights=figure(one.weight_sqnr_db, 3, "dB"),
+        made.append(MethodRow(name=NAMES.get(one.name, one.label), weights=figure(one.weight_sqnr_db, 3, "dB"),
                            outputs=figure(one.output_sqnr_db, 3, "dB"), style=style, note=one.note,
                            gain="" if one.name == "plain" else signed(one.gain_db),
                            x=percent(span + min(gain, 0.0), 2 * span), width=percent(abs(gain), 2 * span)))

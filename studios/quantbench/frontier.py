@@ -9,6 +9,7 @@ from studios.quantbench.names import also, figure
 
 FAMILIES = (("int", "integer"), ("nf", "normal float"), ("fp8", "float"), ("mxfp4", "float"), ("nvfp4", "float"),
             ("q", "GGUF"), ("bitnet", "ternary"), ("sparse", "2:4"))
+CROWD = (4.0, 5.1)  # bits per weight: where most formats are
 ORDER = ("integer", "normal float", "float", "GGUF", "ternary", "2:4")
 
 
@@ -36,6 +37,7 @@ class FrontierView:
 
     rows: tuple[Row, ...] = help_field("by bits per weight")
     drawn: bool = help_field("whether any of them has an error to draw")
+    crowd: bool = help_field("whether any of those between 4 and 5 bits has")
     says: str = help_field("what this picture says about the asked format")
 
 
@@ -45,7 +47,9 @@ def frontier(query: Any, bench: Any) -> FrontierView:
     rows = sorted((row(query, bench, one, labels) for one in bench.points),
                   key=lambda one: (one.bits != one.bits, one.bits, -one.sqnr if one.sqnr == one.sqnr else 0.0, one.name))
     asked = next((one for one in rows if one.asked), None)
-    return FrontierView(rows=tuple(rows), drawn=any(math.isfinite(one.sqnr) for one in rows), says=says(asked))
+    return FrontierView(rows=tuple(rows), says=says(asked),
+                        drawn=any(math.isfinite(one.sqnr) for one in rows),
+                        crowd=any(math.isfinite(one.sqnr) and CROWD[0] <= one.bits <= CROWD[1] for one in rows))
 
 
 def row(query: Any, bench: Any, point: Any, labels: dict[str, str]) -> Row:

@@ -16,7 +16,7 @@ STEPS = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class MeasuredRow:
     """One configuration of the whole model."""
 
     name: str = help_field("its id")
@@ -54,7 +54,7 @@ class MeasuredView:
     name: str = help_field("the model")
     how: str = help_field("corpus, device, versions, date")
     note: str = help_field("what is particular about the model")
-    rows: tuple[Row, ...] = help_field("configurations, the largest first")
+    rows: tuple[MeasuredRow, ...] = help_field("configurations, the largest first")
     heats: tuple[Heat, ...] = help_field("sensitivity, a table a configuration")
     story: str = help_field("the textbook story in one sentence: where it holds, where not")
 
@@ -78,13 +78,13 @@ def asked(one: Any, query: Any) -> bool:
     return bool(used or one.format == query.format) and all(said(used.get(name)) == value for name, value in one.options)
 
 
-def row(one: Any, here: bool) -> Row:
+def row(one: Any, here: bool) -> MeasuredRow:
     """One configuration."""
     kl = one.kl_divergence
     says = (["the model's weights already lie on this grid: nothing to lose"] * one.lossless
             + ["trained for it"] * one.trained
             + ["below the reference: noise, see the interval"] * one.better_than_reference)
-    return Row(
+    return MeasuredRow(
         name=one.configuration, label=plain(one.label, 80), asked=here,
         bits=one.bits_per_weight, kl=kl.value if kl and kl.value > 0 and not one.lossless else None,
         low=kl.low if kl else None, high=kl.high if kl else None, best=not one.dominated_by, says=tuple(says),

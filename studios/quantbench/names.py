@@ -1,5 +1,6 @@
 """Links that keep the rest of the question, numbers as this page writes them, and parts kept while others change."""
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import fields
@@ -16,12 +17,18 @@ ROLES = {"code": "codes", "scale": "scales", "zero": "zeros", "metadata": "metad
 
 def also(query: Any, **changes: Any) -> str:
     """A link that changes fields; the others stay as they are."""
-    known = {field.name for field in fields(query)}
-    assert changes.keys() <= known, changes.keys() - known
+    assert changes.keys() <= names_of(type(query)), changes.keys() - names_of(type(query))
     said = "&".join(f"{name}={written(value)}" for name, value in changes.items())
     return f"?{rest_of(query, *changes)}{said}"
 
 
+@functools.cache
+def names_of(question: type) -> frozenset[str]:
+    """The fields of a question."""
+    return frozenset(field.name for field in fields(question))
+
+
+@functools.lru_cache(maxsize=256)
 def rest_of(query: Any, *replaced: str) -> str:
     """The changed fields of a question but for those typed and those `replaced`: 'format=nf4&', or ''."""
     return "".join(f"{name}={written(value)}&" for name, value in changed(query).items()

@@ -22,7 +22,7 @@ class Pick:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class PlanCell:
     """One projection of one layer."""
 
     text: str = help_field("its configuration")
@@ -43,7 +43,7 @@ class PlanView:
     budgets: tuple[Choice, ...] = help_field("budgets as links")
     picks: tuple[Pick, ...] = help_field("by projection")
     columns: tuple[str, ...] = help_field("projections")
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...] = help_field("(layer, cells)")
+    rows: tuple[tuple[str, tuple[PlanCell, ...]], ...] = help_field("(layer, cells)")
     mix: tuple[tuple[str, str, str, str, str], ...] = help_field("(configuration, style, share of weights, x, width)")
     uniforms: tuple[tuple[str, str, str, str, bool], ...] = help_field("(configuration, bits, MB, loss, chosen)")
     llama_cpp: str = help_field("arguments for llama-quantize, or ''")
@@ -97,15 +97,15 @@ def entries(text: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, mark, value in (part.partition("=") for part in text.split(",")) if mark}
 
 
-def cell(query: Any, one: Any, names: list[str], styles: dict[str, str], own: dict[str, str]) -> Cell:
+def cell(query: Any, one: Any, names: list[str], styles: dict[str, str], own: dict[str, str]) -> PlanCell:
     """One projection of one layer; a click gives it the next larger configuration."""
     if one is None:
-        return Cell(text="–", style="none", href="", title="")
+        return PlanCell(text="–", style="none", href="", title="")
     key, name = f"{one.layer}.{one.projection}", one.choice.configuration
     following = names[(names.index(name) + 1) % len(names)] if name in names else name
     choices = ",".join(f"{place}={value}" for place, value in (own | {key: following}).items())
     bits = 8 * one.choice.bytes / one.weights
-    return Cell(text=plain(name, 24), style=styles.get(name, "w1") + (" fixed" if one.fixed else ""),
+    return PlanCell(text=plain(name, 24), style=styles.get(name, "w1") + (" fixed" if one.fixed else ""),
                 href=also(query, choices=choices),
                 title=f"layer {one.layer}, {one.projection}: {figure(bits, 4)} bits per weight, {one.choice.bytes:,} bytes, "
                       f"{figure(1000 * one.choice.loss, 2)} thousandths of a nat; a click makes it {following}")
