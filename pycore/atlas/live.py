@@ -103,8 +103,8 @@ def figures(tokenizer: Tokenizer, tokens: int, characters: int, text_bytes: int,
 def live(tokenizer: Tokenizer, text: str, *, word: str = "", specials: bool = False, price: Term | None = None) -> Live:
     """A text under one tokenizer. `word`: whose merges are drawn, '' for the longest of the text."""
     found = tokenizer.encode(text, specials=specials)
-    read = "".join(part if number is not None else tokenizer.normalised(part)
-                   for part, number in tokenizer.parts(text, specials))
+    read = "".join(part if number is not None else tokenizer.normalised(part, not place)
+                   for place, (part, number) in enumerate(tokenizer.parts(text, specials)))
     chosen = word or longest_word(text)
     counted = figures(tokenizer, len(found.ids), len(text), len(text.encode("utf-8", "replace")), price)
     return Live(

@@ -10,6 +10,7 @@ import tokenizers as peer
 from fuzz import cases
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
+from pycore.atlas.live import live
 from pycore.errors import InputError
 from pycore.tokens import normalise, samples
 from pycore.tokens.originals import byte_letters
@@ -105,6 +106,16 @@ def test_a_piece_of_text_has_its_place(corpus):
     assert b"".join(encoding.pieces) == b" Everyone has the right"
     assert encoding.offsets[0][0] == 0 and encoding.offsets[-1][1] == 22
     assert ours.label == "mine (yours)"
+
+
+@pytest.mark.parametrize("scheme", ["first", "always", "never"])
+def test_what_was_read_decodes_back_around_special_tokens(scheme, corpus):
+    """A prefix that only the first part gets is not looked for in the others."""
+    table = made("Llama 2", corpus)
+    table |= {"normalizer": None, "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": False}}
+    ours = from_tokenizer_json(json.dumps(table).encode(), "mine")
+    for text in ("hello<s>world", "<s>a", "a <s> b<|im_end|>", "hello world"):
+        assert all(live(ours, text, specials=specials).round_trip for specials in (False, True)), text
 
 
 def test_tiktoken_files(tokenizer, vocabularies):
