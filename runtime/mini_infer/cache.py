@@ -1,0 +1,73 @@
+"""Keys and values in physical blocks, on the device and (for preemption by swap) on the host.
+
+Which block holds what is the control plane's business; here blocks are written, gathered, copied and moved. A block's
+memory is one row of one tensor, so that copying it or moving it is one operation for all layers.
+"""
+
+import torch
+from torch import Tensor
+
+from pycore.errors import InputError
+from pycore.serving.plan import StepPlan, Swap
+from runtime.models.configuration import Configuration
+
+
+class Cache:
+    """`blocks` blocks of `block_size` tokens: (layers, keys or values, blocks, block size, kv heads, head width).
+
+    `storage` is what is reserved, in its own numbers; `host` the same for swapped blocks, None without any. Raises
+    InputError where there is no memory for it.
+    """
+
+    def __init__(self, configuration: Configuration, blocks: int, block_size: int, *, host_blocks: int = 0,
+                 dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"):
+        one = configuration
+        self.block_size, self.kv_heads, self.head_width = block_size, one.kv_heads, one.head_width
+        inner = (block_size, one.kv_heads, one.head_width)
+        try:
+            # Zeros, not whatever was there: what a mask hides is multiplied by 0, and 0 x NaN is NaN.
+            self.storage = torch.zeros((one.layers, 2, blocks, *inner), dtype=dtype, device=device)
+            self.host = torch.zeros((one.layers, 2, host_blocks, *inner), dtype=dtype) if host_blocks else None
+        except (RuntimeError, MemoryError):
+            size = 2 * one.layers * block_size * one.kv_heads * one.head_width * dtype.itemsize
+            raise InputError("blocks", blocks, f"as many as memory holds; each of them takes {size:,} bytes") from None
+
+    @property
+    def device(self) -> torch.device:
+        return self.storage.device
+
+    @property
+    def bytes_per_block(self) -> int:
+        """Bytes that one block takes."""
+        return self.storage[:, :, 0].numel() * self.storage.element_size()
+
+    def write(self, layer: int, slots: Tensor, keys: Tensor, values: Tensor) -> None:
+        """Put keys and values (n, kv heads, head width) of n tokens into slots (n): block x block size + place."""
+        for kind, new in enumerate((keys, values)):
+            self.storage[layer, kind].view(-1, self.kv_heads, self.head_width).index_copy_(0, slots, new)
+
+    def read(self, layer: int, tables: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of block tables (n, blocks), each (n, kv heads, blocks x block size, head width)."""
+        gathered = self.storage[layer].index_select(1, tables.flatten())
+        shape = (2, tables.shape[0], tables.shape[1] * self.block_size, self.kv_heads, self.head_width)
+        keys, values = gathered.view(shape).transpose(2, 3)
+        return keys, values
+
+    def move(self, plan: StepPlan) -> None:
+        """What a plan moves before its step runs: blocks to the host, copies on write, blocks back from the host."""
+        for swap in plan.swapped_out:
+            device, host = self._pairs(swap)
+            self.host[:, :, host] = self.storage[:, :, device.to(self.device)].to("cpu")
+        for source, target in plan.copies:
+            self.storage[:, :, target] = self.storage[:, :, source]
+        for swap in plan.swapped_in:
+            device, host = self._pairs(swap)
+            self.storage[:, :, device.to(self.device)] = self.host[:, :, host].to(self.device)
+
+    @staticmethod
+    def _pairs(swap: Swap) -> tuple[Tensor, Tensor]:
+        return torch.tensor(swap.device_blocks, dtype=torch.long), torch.tensor(swap.host_blocks, dtype=torch.long)
+
+    def blank(self, blocks: list[int]) -> None:
+        """Set blocks to zero."""
+        self.storage[:, :, torch.tensor(blocks, dtype=torch.long, device=self.device)] = 0
