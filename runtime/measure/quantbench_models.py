@@ -27,6 +27,7 @@ ALONE = ("int4:group=64", "q8_0", "q4_0", "q5_0")
 WIKITEXT = {"wikitext2-test.txt": "d790b833", "wikitext2-valid.txt": "f0737ed3"}
 WIKITEXT_NAME = "WikiText-2 test (the tokenised variant with <unk>)"
 LOSSLESS = {(SMOL, "q4_1"): "lossless by construction: the published file's weights lie on this very grid (GGUF Q4_1)"}
+FLATTERED = {(SMOL, "q4_k"): "flattered: like the grid that the weights lie on already, it has a minimum for every 32"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,7 +68,7 @@ class Subject:
         """Every configuration, the unquantised model first."""
         yield REFERENCE
         for text in self.schemes:
-            yield named(text, lossless=LOSSLESS.get((self.name, text), ""))
+            yield named(text, lossless=LOSSLESS.get((self.name, text), ""), remark=FLATTERED.get((self.name, text), ""))
         if self.ternary:
             yield named("bitnet-2bit", trained=True)
 

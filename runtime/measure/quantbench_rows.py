@@ -51,6 +51,7 @@ class Named:
     scheme: Scheme | None
     lossless: str = ""
     trained: bool = False
+    remark: str = ""
 
     @property
     def rule(self) -> Rule:
@@ -61,7 +62,7 @@ class Named:
 REFERENCE = Named(id="reference", label="Unquantised", scheme=None)
 
 
-def named(text: str, *, lossless: str = "", trained: bool = False) -> Named:
+def named(text: str, *, lossless: str = "", trained: bool = False, remark: str = "") -> Named:
     """A configuration by its scheme, called as the core calls format and options. Raises InputError."""
     scheme = parse(text)
     base = configuration(format_of(scheme.format), dict(scheme.options))
@@ -70,7 +71,7 @@ def named(text: str, *, lossless: str = "", trained: bool = False) -> Named:
         id="-".join(filter(None, (base.id, "" if scheme.method == "nearest" else scheme.method,
                                   "a8" if scheme.activations else "", "trained" if trained else ""))),
         label=", ".join(filter(None, (base.label, method, activations, "trained for it" if trained else ""))),
-        scheme=scheme, lossless=lossless, trained=trained)
+        scheme=scheme, lossless=lossless, trained=trained, remark=remark)
 
 
 def cell(value: float | None, digits: int = 6) -> str:
@@ -104,7 +105,7 @@ def configuration_row(subject: "Subject", one: Named, line: Line) -> dict[str, o
         "weight_sqnr_db": "" if one.trained else cell(line.weight_sqnr_db),
         "decode_tokens_per_s": cell(line.decode_tokens_per_s, 4), "lossless": "1" if one.lossless else "",
         "trained": "1" if one.trained else "", "load_average": cell(line.load_average, 3), "command": command(subject, one),
-        "note": "; ".join(filter(None, (one.lossless, line.no_speed)))}
+        "note": "; ".join(filter(None, (one.lossless, one.remark, line.no_speed)))}
 
 
 def command(subject: "Subject", one: Named) -> str:
