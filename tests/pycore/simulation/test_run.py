@@ -317,13 +317,16 @@ def test_littles_law_is_added_up_by_the_loop_not_by_the_records():
 
 
 def test_time_to_simulate_grows_with_steps_and_no_faster(capsys):
-    """1x, 2x, 4x of one load: microseconds a step stay within a factor of two (CPU time, so a busy machine matters little)."""
+    """1x, 2x, 4x of one load: microseconds a step stay within a factor of two (CPU time, the best of three rounds, since
+    a neighbour on the machine slows one or the other)."""
     found = []
     for times in (1, 2, 4):
-        asked = requests(400 * times, 8.0, 1, output=150)
-        begun = time.process_time()
-        result = run(Setup(engines=(engine(Chunked(), blocks=4000),)), OpenLoop(asked))
-        found.append((len(result.servers[0].steps), time.process_time() - begun))
+        asked, took = requests(400 * times, 8.0, 1, output=150), []
+        for _ in range(3):
+            begun = time.process_time()
+            result = run(Setup(engines=(engine(Chunked(), blocks=4000),)), OpenLoop(asked))
+            took.append(time.process_time() - begun)
+        found.append((len(result.servers[0].steps), min(took)))
     with capsys.disabled():
         print("\n" + ", ".join(f"{steps:,} steps: {1e6 * seconds / steps:.1f} us each" for steps, seconds in found))
     each = [seconds / steps for steps, seconds in found]
