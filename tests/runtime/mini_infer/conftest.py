@@ -1,0 +1,19 @@
+"""Small random models: ours and the one of `transformers` that it was written by."""
+
+import pytest
+
+from runtime.mini_infer import files
+
+
+@pytest.fixture(scope="session")
+def pairs(random_model, tmp_path_factory):
+    """(ours, theirs) by architecture: every head layout, bias, norm and scaling that they differ in."""
+    changes = {"Llama": {"rope_parameters": {"rope_theta": 500.0, "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+                                             "high_freq_factor": 4.0, "original_max_position_embeddings": 32}},
+               "Qwen2": {"tie_word_embeddings": True}, "Qwen3": {"head_dim": 16, "num_key_value_heads": 1}}
+    made = {}
+    for kind, change in changes.items():
+        theirs, folder = random_model(kind, **change), tmp_path_factory.mktemp(kind)
+        theirs.save_pretrained(folder)
+        made[kind] = files.load(folder), theirs
+    return made
