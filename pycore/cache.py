@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import os
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +50,12 @@ def missing(names: tuple[str, ...] | list[str]) -> tuple[str, ...]:
 
 
 def absent(packages: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the packages that cannot be imported (yet)."""
+    """Those of the packages that cannot be imported (yet).
+
+    In a browser a package is there once the worker has imported it: before that it may be half unpacked.
+    """
+    if sys.platform == "emscripten":
+        return tuple(name for name in packages if name not in sys.modules)
     return tuple(name for name in packages if importlib.util.find_spec(name) is None)
 
 

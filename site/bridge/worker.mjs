@@ -251,6 +251,7 @@ async function packaged(names) {
   await pyodide.loadPackage(names, { messageCallback() {}, errorCallback(text) { said += text; } });
   const without = names.filter((name) => !(name in pyodide.loadedPackages));
   if (without.length) throw new Error(`${without.join(", ")} could not be loaded. ${said}`);
+  names.forEach((name) => pyodide.pyimport(name).destroy()); // what is imported is whole: pycore.cache.absent looks for that
 }
 
 function write(path, data) {

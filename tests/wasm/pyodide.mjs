@@ -21,6 +21,7 @@ if (mode === "answers" || mode === "python") {
   };
   const pyodide = await loadPyodide(options);
   if (packages) await pyodide.loadPackage(packages.split(","), { messageCallback() {} });
+  for (const name of packages?.split(",") ?? []) pyodide.pyimport(name);
   for (const [name, file] of Object.entries(later ? JSON.parse(fs.readFileSync(later, "utf8")) : {})) {
     const place = pyodide.pyimport("pycore.cache").place(name).toString();
     pyodide.FS.mkdirTree(path.posix.dirname(place));
