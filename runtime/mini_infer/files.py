@@ -34,7 +34,8 @@ def load(path: str | Path, dtype: torch.dtype = torch.float32, device: torch.dev
     # How rope is scaled is read here, so the reader of sizes need not refuse it.
     bare = replace(file, metadata={key: value for key, value in file.metadata.items() if ".rope.scaling." not in key})
     found = configuration.from_gguf(bare)
-    return filled(empty(found, rope.from_gguf(file, named), dtype, device), weights.gguf_tensors(file, found), file.source)
+    model = empty(found, rope.from_gguf(file, named, found.head_width), dtype, device)
+    return filled(model, weights.gguf_tensors(file, found), file.source)
 
 
 def sizes(data: dict[str, object]) -> Configuration:

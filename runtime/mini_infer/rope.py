@@ -116,13 +116,19 @@ def _yarn_scale(given: Mapping[str, object], factor: float) -> float:
     return scale(1.0)
 
 
-def from_gguf(file: Gguf, architecture: str) -> Rope:
+def from_gguf(file: Gguf, architecture: str, head_width: int) -> Rope:
     """Rope as a GGUF file says it; `rope_freqs.weight`, where it is there, holds llama3's scaling. Raises SourceError,
     ConfigError."""
+    turned = file.value(f"{architecture}.rope.dimension_count", int, head_width)
+    if turned != head_width:
+        raise SourceError(file.source, f"turns {turned} dimensions of each head's {head_width}, which is not computed here")
     base = float(file.value(f"{architecture}.rope.freq_base", float, 10_000.0))
     kind = file.value(f"{architecture}.rope.scaling.type", str, "none")
     if "rope_freqs.weight" in file.tensors:
-        return Rope(base=base, divisors=tuple(file.numbers("rope_freqs.weight").ravel().tolist()))
+        divisors = tuple(file.numbers("rope_freqs.weight").ravel().tolist())
+        if len(divisors) != head_width // 2 or not min(divisors) > 0:
+            raise SourceError(file.source, f"tensor 'rope_freqs.weight' is not {head_width // 2} positive divisors")
+        return Rope(base=base, divisors=divisors)
     if kind == "none":
         return Rope(base=base)
     factor = float(file.value(f"{architecture}.rope.scaling.factor", float))

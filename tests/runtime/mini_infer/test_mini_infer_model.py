@@ -1,7 +1,7 @@
 """Every architecture and every way of rope beside `transformers`, out of every kind of file; nothing missing goes by."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -66,31 +66,54 @@ def test_a_gguf_file_gives_the_model_that_it_was_written_from(kind, architecture
     torch.testing.assert_close(ours(files.load(gguf_of(model, architecture))), theirs(model), atol=2e-5, rtol=1e-5)
 
 
-def test_what_gguf_says_of_rope_equals_what_a_config_says(sizes):
+@dataclass
+class Said:
+    """A GGUF file reduced to what it says of rope."""
+
+    metadata: dict
+    divisors: torch.Tensor | None = None
+    source = "said.gguf"
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        return () if self.divisors is None else ("rope_freqs.weight",)
+
+    def value(self, key, kind, default=None):
+        return {"llama.rope.freq_base": 500.0, "llama.context_length": 128, **self.metadata}.get(key, default)
+
+    def numbers(self, name):
+        return self.divisors.numpy()
+
+
+def frequencies(sizes: dict, kind: str) -> tuple[torch.Tensor, float]:
+    """What `transformers` computes for a head of 8."""
     from transformers import LlamaConfig
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-    class Fake:
-        source, tensors = "fake", ()
-        metadata = {"llama.rope.freq_base": 500.0, "llama.rope.scaling.type": "yarn", "llama.rope.scaling.factor": 4.0,
-                    "llama.rope.scaling.original_context_length": 32}
+    return ROPE_INIT_FUNCTIONS[kind](LlamaConfig(**sizes, rope_parameters={"rope_theta": 500.0} | SCALED[kind]), None)
 
-        def value(self, key, kind, default=None):
-            return self.metadata.get(key, default)
 
-        metadata["llama.context_length"] = 128
-
-    found = rope.from_gguf(Fake(), "llama")
-    config = LlamaConfig(**sizes, rope_parameters={"rope_theta": 500.0} | SCALED["yarn"])
-    frequencies, scale = ROPE_INIT_FUNCTIONS["yarn"](config, None)
-    torch.testing.assert_close(found.frequencies(8), frequencies)
+@pytest.mark.parametrize("kind", ["linear", "yarn"])
+def test_scaling_in_a_gguf_files_metadata_gives_the_frequencies_of_transformers(kind, sizes):
+    said = {"llama.rope.scaling.type": kind, "llama.rope.scaling.factor": 4.0, "llama.rope.dimension_count": 8,
+            "llama.rope.scaling.original_context_length": 32}
+    found, (expected, scale) = rope.from_gguf(Said(said), "llama", 8), frequencies(sizes, kind)
+    torch.testing.assert_close(found.frequencies(8), expected)
     assert found.scale == pytest.approx(scale)
-    # Llama 3.1 as GGUF: the scaling is a tensor of divisors of the plain frequencies
-    config = LlamaConfig(**sizes, rope_parameters={"rope_theta": 500.0} | SCALED["llama3"])
-    scaled, _ = ROPE_INIT_FUNCTIONS["llama3"](config, None)
-    plain = rope.Rope(base=500.0).frequencies(8)
-    divided = rope.Rope(base=500.0, divisors=tuple((plain / scaled).tolist()))
-    torch.testing.assert_close(divided.frequencies(8), scaled)
+
+
+def test_divisors_in_a_gguf_file_are_the_scaling_of_llama_3(sizes):
+    scaled, _ = frequencies(sizes, "llama3")
+    divisors = rope.Rope(base=500.0).frequencies(8) / scaled
+    torch.testing.assert_close(rope.from_gguf(Said({}, divisors), "llama", 8).frequencies(8), scaled)
+
+
+@pytest.mark.parametrize("said", [
+    Said({}, torch.ones(3)), Said({}, torch.tensor([1.0, 0.0, 1.0, 1.0])), Said({"llama.rope.dimension_count": 4}),
+    Said({"llama.rope.scaling.type": "longrope", "llama.rope.scaling.factor": 2.0})], ids=str)
+def test_rope_of_a_gguf_file_that_is_not_computed_is_refused(said):
+    with pytest.raises((SourceError, ConfigError), match="rope|turns"):
+        rope.from_gguf(said, "llama", 8)
 
 
 @pytest.mark.parametrize("given", [
