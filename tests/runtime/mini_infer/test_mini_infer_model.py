@@ -190,3 +190,14 @@ def test_peer_13_bfloat16_is_no_further_from_float32_than_transformers_is(folder
 
     mine = divergence(ours(files.load(folder, torch.bfloat16), text))
     assert 0 < mine < 1.25 * divergence(theirs(model.to(torch.bfloat16), text))
+
+
+def test_peer_13_norms_are_taken_in_float32_whatever_the_weights_are(pairs):
+    from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
+
+    ours = pairs["Qwen2"][0]
+    x, weight = (torch.randn(50, 32, generator=torch.Generator().manual_seed(1)) * 3).bfloat16(), torch.randn(32).bfloat16()
+    theirs = Qwen2RMSNorm(32, eps=ours.configuration.epsilon).bfloat16()
+    with torch.no_grad():
+        theirs.weight.copy_(weight)
+        assert torch.equal(ours.normed(x, weight), theirs(x))
