@@ -57,6 +57,9 @@ class MeasuredView:
     rows: tuple[MeasuredRow, ...] = help_field("configurations, the largest first")
     heats: tuple[Heat, ...] = help_field("sensitivity, a table a configuration")
     story: str = help_field("the textbook story in one sentence: where it holds, where not")
+    promises: tuple[tuple[str, ...], ...] = help_field(
+        "plans that were built: (bits, MB, predicted, measured, its interval, best single format, its measured loss)")
+    kept: str = help_field("what these plans say of the allocator, or ''")
 
 
 def measured(model: Any, query: Any) -> MeasuredView:
@@ -65,7 +68,9 @@ def measured(model: Any, query: Any) -> MeasuredView:
     heats = tuple(heat(model, one, names) for one in model.verdicts)
     return MeasuredView(
         name=plain(model.label, 80), note=plain(model.note),
-        how=plain(f"{model.corpus}; {model.device}; {model.versions}; {model.date}"),
+        how=plain(f"{model.corpus}, {model.corpus_tokens:,} tokens in windows of {model.window}, stride {model.stride}; "
+                  f"{model.device}; {model.versions}; {model.date}"),
+        promises=tuple(promise(one) for one in model.promises), kept=kept(model.promises),
         rows=tuple(sorted((row(one, asked(one, query)) for one in model.configurations),
                           key=lambda one: (-one.bits, one.name))),
         heats=heats, story=story(model.verdicts, names))
@@ -78,11 +83,30 @@ def asked(one: Any, query: Any) -> bool:
     return bool(used or one.format == query.format) and all(said(used.get(name)) == value for name, value in one.options)
 
 
+def promise(one: Any) -> tuple[str, ...]:
+    """A plan that was built: what was predicted, what came out, and the best single format of its size."""
+    return (figure(one.bits_per_weight, 4), figure(one.size_bytes / 1e6, 4), figure(one.predicted_kl, 3),
+            figure(one.kl_divergence.value, 3), span(one.kl_divergence, 3), plain(one.uniform or "–", 40),
+            figure(one.uniform_kl.value if one.uniform_kl else None, 3))
+
+
+def kept(promises: Sequence[Any]) -> str:
+    """How far the sums of single losses were from what whole plans lost, and whether plans beat single formats."""
+    ratios = sorted(one.kl_divergence.value / one.predicted_kl for one in promises if one.predicted_kl > 0)
+    rivals = [one for one in promises if one.uniform_kl]
+    if not ratios:
+        return ""
+    won = sum(one.kl_divergence.value < one.uniform_kl.value for one in rivals)
+    beside = f" {won} of {len(rivals)} lost less than the best single format of their size." if rivals else ""
+    times = " to ".join(dict.fromkeys((figure(ratios[0], 3), figure(ratios[-1], 3))))
+    return f"Plans that were built lost {times} times what the added losses predicted.{beside}"
+
+
 def row(one: Any, here: bool) -> MeasuredRow:
     """One configuration."""
     kl = one.kl_divergence
-    says = (["the model's weights already lie on this grid: nothing to lose"] * one.lossless
-            + ["trained for it"] * one.trained
+    says = ([plain(one.note, 120)] * bool(one.note)
+            + ["the model's weights already lie on this grid: nothing to lose"] * one.lossless + ["trained for it"] * one.trained
             + ["below the reference: noise, see the interval"] * one.better_than_reference)
     return MeasuredRow(
         name=one.configuration, label=plain(one.label, 80), asked=here,
