@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from mini_infer_driving import POLICIES, drive, judge, text
 
 from pycore.serving.limits import Limits
+from pycore.serving.plan import Scheduled
 from runtime.mini_infer import files
 from runtime.mini_infer.cache import Cache
 from runtime.mini_infer.engine import Engine, Generation
+from runtime.mini_infer.step import batch, forward
 from runtime.models import weights
 from runtime.models.gguf import open_gguf
 from runtime.models.load import load
@@ -96,9 +98,6 @@ def test_greedy_text_is_what_generate_of_transformers_says(kind, pairs):
 
 @pytest.mark.parametrize("cuts", [(40,), (1,) * 40, (16, 24), (39, 1), (13, 13, 14)], ids=str)
 def test_logits_do_not_depend_on_how_a_prompt_is_cut(cuts, pairs):
-    from pycore.serving.plan import Scheduled
-    from runtime.mini_infer.step import batch, forward
-
     ours, theirs = pairs["Llama"]
     cache, start, prompt = Cache(ours.configuration, 6, 8), 0, text(40)
     table = (5, 0, 3, 1, 4)
@@ -110,6 +109,26 @@ def test_logits_do_not_depend_on_how_a_prompt_is_cut(cuts, pairs):
         start += size
     with torch.no_grad():
         torch.testing.assert_close(found[0], theirs(torch.tensor([prompt])).logits[0, -1], atol=2e-5, rtol=1e-5)
+
+
+def test_decodes_of_different_lengths_read_no_block_but_their_own(pairs):
+    """Tables in one group are filled up to one length; what lies in other blocks, even NaN, reaches nobody."""
+    ours = pairs["Llama"][0]
+    cache, texts = Cache(ours.configuration, 8, 8), {"short": text(14, 1), "long": text(24, 2)}
+    tables = {"short": (5, 2), "long": (4, 1, 6)}
+
+    def logits(*names: str, start: dict) -> torch.Tensor:
+        items = [Scheduled(sequence_id=name, start=start[name], count=len(texts[name]) - start[name], decode=False, emits=True,
+                           block_table=tables[name]) for name in names]
+        with torch.inference_mode():
+            return forward(ours, cache, batch(items, texts, 8))
+
+    logits("short", "long", start={"short": 0, "long": 0})
+    last = {"short": 13, "long": 23}
+    alone = torch.cat([logits(name, start=last) for name in ("short", "long")])
+    for block in (0, 3, 7):
+        cache.storage[:, :, block] = torch.nan
+    torch.testing.assert_close(logits("short", "long", start=last), alone, atol=1e-5, rtol=1e-5)
 
 
 def test_the_real_model_says_what_transformers_says():

@@ -295,6 +295,22 @@ def test_forks_share_blocks_until_they_write_and_draw_for_themselves(ours, their
     assert judge(run, theirs) == 17
 
 
+def test_a_fork_knows_what_was_said_before_it(ours):
+    """Penalties and least counts go on where the parent was: the fork says what one says who was never forked."""
+    engine = Engine.of(ours, blocks=40)
+    one = Sampling(temperature=0, presence_penalty=2, frequency_penalty=2)
+    end = tuple(range(0, 64, 2))
+    run = begun(engine, asked("a", 36, max_tokens=20, sampling=one, end=end, min_tokens=6))
+    for _ in range(4):
+        take(run)
+    engine.fork("a", "b")
+    run.texts["b"], run.prompts["b"] = list(run.texts["a"]), 36
+    finish(run)
+    assert run.texts["a"] == run.texts["b"] and run.ends["b"].finish == "stop"
+    plain = drive(Engine.of(ours, blocks=40), [(0, asked("a", 36, max_tokens=20))]).output("a")
+    assert len(set(run.output("a"))) > len(set(plain[:len(run.output("a"))]))
+
+
 def test_schedulers_that_an_engine_cannot_follow_are_refused(ours):
     for options, limits in (({}, {"steps_in_flight": 2}), ({"hands_over": True}, {})):
         with pytest.raises(InputError, match="one step at a time"):
