@@ -179,7 +179,14 @@ def line(found: Any) -> Line:
         first, last = found.spans[0].byte, found.spans[-1].byte
         where = f"byte {first:,}" if first == last else f"bytes {first:,} to {last:,}"
     return Line(role=found.role, name=found.name, where=where, raw=f"{found.raw:0{found.width}b}",
-                value=small(float(found.value), 6))
+                value=meaning(found))
+
+
+def meaning(found: Any) -> str:
+    """The number that a field's bits stand for; of 2:4's metadata, which of the four weights they keep."""
+    if found.name == "kept indexes":
+        return f"keeps {found.raw & 3} and {found.raw >> 2} of 0 to 3"
+    return small(float(found.value), 6)
 
 
 def difference(value: float, restored: float) -> str:

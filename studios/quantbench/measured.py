@@ -106,7 +106,8 @@ def row(one: Any, here: bool) -> MeasuredRow:
     """One configuration."""
     kl = one.kl_divergence
     says = ([plain(one.note, 120)] * bool(one.note)
-            + ["the model's weights already lie on this grid: nothing to lose"] * one.lossless + ["trained for it"] * one.trained
+            + ["the model's weights already lie on this grid: nothing to lose"] * one.lossless
+            + ["trained for it"] * one.trained
             + ["below the reference: noise, see the interval"] * one.better_than_reference)
     return MeasuredRow(
         name=one.configuration, label=plain(one.label, 80), asked=here,

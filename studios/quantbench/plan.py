@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from studios.explain import Ledger, Number, help_field, plain
-from studios.marks import percent
+from studios.marks import percent, share_text
 from studios.quantbench.bits import Choice
 from studios.quantbench.measured import PROJECTIONS
 from studios.quantbench.names import also, figure
@@ -124,7 +124,7 @@ def mix(plan: Any, names: list[str], styles: dict[str, str]) -> tuple[tuple[str,
     pieces, at = [], 0
     for name, weights in taken.items():
         if weights:
-            pieces.append((plain(name, 40), styles[name], f"{100 * weights / total:.0f} %", percent(at, total),
+            pieces.append((plain(name, 40), styles[name], share_text(weights, total), percent(at, total),
                            percent(weights, total)))
             at += weights
     return tuple(pieces)

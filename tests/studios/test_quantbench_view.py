@@ -129,6 +129,8 @@ def test_bits_name_the_weights_they_help_to_make():
     assert all(" " not in text for text in values)
     fours = {text for role, text in owners if role == "m"}
     assert "0 1 2 3" in fours
+    first, second = map(int, re.fullmatch(r"keeps (\d) and (\d) of 0 to 3", page.bits.lines[-1].value).groups())
+    assert {first, second} == {cell.local - 4 for cell in page.bits.cells[4:8] if "dropped" not in cell.style}
     kept = {cell.local for cell in page.bits.cells if "dropped" not in cell.style}
     assert kept == {int(text) for text in values} and len(kept) == 16
     assert [cell.local for cell in page.bits.cells if "four" in cell.style] == list(range(0, 32, 4))
