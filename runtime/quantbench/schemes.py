@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pycore.errors import InputError
-from pycore.pack.formats import checked, format_of
+from pycore.pack.formats import FORMATS, checked, format_of
 
 METHODS = ("nearest", "gptq", "gptq-ordered", "awq", "smoothquant", "hqq")
 CALIBRATED = ("gptq", "gptq-ordered", "awq", "smoothquant")
@@ -70,8 +70,9 @@ def spelt(value: object) -> str:
 def parse(text: str) -> Scheme:
     """A scheme from its text. Raises InputError."""
     head, *rest = (part.strip() for part in text.strip().lower().split("+"))
-    name, _, given = head.partition(":")
-    one, options = format_of(name), []
+    # An id may hold a colon itself (sparse-2:4).
+    name = next((one.id for one in FORMATS if head == one.id or head.startswith(f"{one.id}:")), head.partition(":")[0])
+    one, given, options = format_of(name), head[len(name) + 1:], []
     for part in filter(None, given.split(",")):
         key, _, value = (piece.strip() for piece in part.partition("="))
         choices = dict(one.options).get(key)

@@ -14,7 +14,7 @@ from runtime.models.configuration import Configuration
 from runtime.models.transformer import Transformer
 from runtime.quantbench.convert import quantise
 from runtime.quantbench.linear import QuantLinear, from_packed, rounded_per_token
-from runtime.quantbench.schemes import parse, parse_plan, scheme_of
+from runtime.quantbench.schemes import parse, parse_plan, scheme_of, spelt
 from runtime.quantbench.targets import targets
 
 SIZES = Configuration(architecture="qwen2", vocabulary=96, layers=3, width=64, heads=4, kv_heads=2, head_width=16, feed_forward=160,
@@ -113,6 +113,15 @@ def test_rules_say_which_projection_takes_what():
     quantised = {(one.layer, one.projection): one.scheme for one in quantise(made, rules)}
     assert len(quantised) == 14 and quantised[1, "v"].activations and not any(layer == 0 for layer, _ in quantised)
     assert isinstance(made.model.layers[0].mlp.down_proj, torch.nn.Linear)
+
+
+@pytest.mark.parametrize("one", formats.FORMATS, ids=lambda one: one.id)
+def test_every_format_and_option_can_be_written(one):
+    assert parse(one.id).format == one.id and parse_plan(f"down={one.id}; {one.id}")[1].scheme.text == one.id
+    for name, values in one.options:
+        for value in values:
+            scheme = parse(f"{one.id}:{name}={spelt(value)}+a8")
+            assert scheme.options == ((name, value),) and scheme.format == one.id and parse(scheme.text) == scheme
 
 
 @pytest.mark.parametrize("text", ["int4:group=32,symmetric=no+gptq-ordered+a8", "nf4:double=no", "q6_k", "int8+smoothquant+a8"])
