@@ -77,6 +77,12 @@ def test_packages_import_only_what_stands_below(package):
     assert not faults, faults
 
 
+def test_test_modules_differ_by_name():
+    """pytest imports them by base name: two of one name cannot be collected in one run."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert len(set(names)) == len(names), sorted({name for name in names if names.count(name) > 1})
+
+
 def test_core_needs_only_the_standard_library_at_import():
     faults = []
     for path in modules("pycore"):
