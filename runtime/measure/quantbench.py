@@ -10,6 +10,7 @@ shapes alone, every hash, and one configuration's perplexity and KL divergence o
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -67,6 +68,10 @@ def measured_row(subject: Subject, named: Named, reference: Reference) -> dict[s
         return configuration_row(subject, named, unquantised(subject.model, reference))
     model = subject.trained() if named.trained else subject.model
     line, _ = quantised(model, reference, (named.rule,), subject.calibration)
+    if named.trained:
+        control = reference.scores_of(subject.further.model).perplexity
+        named = replace(named, remark="learnt longer than the reference, which after as many more steps in full "
+                                      f"precision has perplexity {control:.6g}")
     return configuration_row(subject, named, line)
 
 

@@ -11,7 +11,7 @@ from pycore.pack import formats
 from runtime.measure.quantbench_models import Subject, smollm2, tiny
 from runtime.measure.quantbench_rows import COLUMNS, FOLDER, cell
 from runtime.measure.tables import ROOT
-from runtime.models.load import TERNARY, TINY
+from runtime.models.load import MORE, TINY
 from runtime.models.transformer import Transformer
 from runtime.quantbench.evaluate import Reference
 from runtime.quantbench.measure import other_bytes, quantised
@@ -55,10 +55,10 @@ def check(facts: Path) -> int:
 
 
 def is_here() -> bool:
-    """Whether both trained models lie in the cache folder."""
+    """Whether all trained models lie in the cache folder."""
     from pycore.cache import place
 
-    return all((place(f"models/{name}") / "model.safetensors").is_file() for name in (TINY, TERNARY))
+    return all((place(f"models/{name}") / "model.safetensors").is_file() for name in (TINY, *MORE))
 
 
 def hashes(subject: Subject, row: dict[str, str]) -> list[str]:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pycore.errors import SourceError, UnknownName
 from runtime.measure.quantbench_rows import REFERENCE, Named, named
-from runtime.models.load import TERNARY, TINY, Loaded, load
+from runtime.models.load import MORE, TINY, Loaded, load
 from runtime.models.supply import BIBLE, SMOLLM2, bible
 from runtime.models.transformer import Transformer
 from runtime.quantbench.evaluate import Windows, windows
@@ -48,10 +48,16 @@ class Subject:
     licence: str
     note: str
     ternary: Loaded | None = None
+    further: Loaded | None = None
 
     @property
     def model(self) -> Transformer:
         return self.loaded.model
+
+    @property
+    def more(self) -> tuple[Loaded, ...]:
+        """What went on learning from it."""
+        return tuple(one for one in (self.ternary, self.further) if one)
 
     def trained(self) -> Transformer:
         """The model that was trained for ternary weights."""
@@ -61,7 +67,7 @@ class Subject:
     def identity(self) -> str:
         """What a measurement depends on: another one is another measurement."""
         parts = (self.loaded.sha256, self.corpus_sha256, self.text.counted, self.text.length, self.text.stride,
-                 self.short.counted, self.ternary.sha256 if self.ternary else "", torch.__version__)
+                 self.short.counted, "".join(one.sha256 for one in self.more), torch.__version__)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
     def named(self) -> Iterator[Named]:
@@ -130,18 +136,18 @@ def chapters() -> tuple[str, str]:
 
 def tiny() -> Subject:
     """The tiny Qwen2, with the one that went on ternary. Raises StudioError."""
-    loaded, ternary = load(TINY, say), load(TERNARY, say)
+    loaded, (ternary, further) = load(TINY, say), (load(name, say) for name in MORE)
     learnt, held = chapters()
     ids = loaded.tokenizer.encode(held)
     return Subject(
-        name=TINY, label="tiny Qwen2 (trained here)", loaded=loaded, ternary=ternary,
+        name=TINY, label="tiny Qwen2 (trained here)", loaded=loaded, ternary=ternary, further=further,
         corpus="King James Bible, every twentieth chapter (held out)", corpus_file="held-out.txt",
         corpus_sha256=hashlib.sha256(held.encode()).hexdigest(), text=windows(ids, 128, most=8192),
         short=windows(ids, 128, most=2048), schemes=(*EVERY, "q4_1+hqq"), licence=BIBLE.licence,
         calibration=batches(loaded.tokenizer.encode(learnt[:80_000]), 128, 64),
         calibration_text="the first 8,192 tokens of the text it learnt",
-        note="trained by python -m runtime.quantbench.train_tiny; the ternary row went on from it for 1,000 steps with "
-             "ternary projections; rows of 192 weights are padded to whole blocks of 256 in q4_k and q6_k")
+        note="trained by python -m runtime.quantbench.train_tiny; the row trained for ternary weights went on from it for "
+             "1,000 steps; rows of 192 weights are padded to whole blocks of 256 in q4_k and q6_k")
 
 
 def say(text: str) -> None:

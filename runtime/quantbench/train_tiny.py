@@ -2,6 +2,7 @@
 
     python -m runtime.quantbench.train_tiny                      # tiny-qwen2 into the cache folder
     python -m runtime.quantbench.train_tiny --ternary            # goes on from it: tiny-qwen2-ternary
+    python -m runtime.quantbench.train_tiny --further            # goes on as it is, as long: tiny-qwen2-further
     python -m runtime.quantbench.train_tiny --text FILE --out FOLDER --steps 500 --seed 1
 
 The text is the King James Bible, fetched by package name (chapters are told apart so that some can be held out); of a
@@ -18,7 +19,7 @@ import torch
 from pycore.cache import place
 from pycore.errors import StudioError
 from runtime.models import load
-from runtime.models.load import TERNARY, TINY
+from runtime.models.load import TINY
 from runtime.models.supply import BIBLE, bible
 from runtime.models.tokenizer import Tokenizer
 from runtime.models.transformer import Transformer
@@ -32,10 +33,12 @@ def arguments() -> argparse.Namespace:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--text", type=Path, help="a UTF-8 text to learn instead of the King James Bible")
     parser.add_argument("--out", type=Path, help="the folder to write; default: the cache folder, under its name")
-    parser.add_argument("--steps", type=int, help="default 2000; ternary 1000")
+    parser.add_argument("--steps", type=int, help="default 2000; 1000 when going on")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1, help="of torch; more than one is slow on a busy machine")
-    parser.add_argument("--ternary", action="store_true", help="go on from tiny-qwen2 with ternary projections")
+    further = parser.add_mutually_exclusive_group()
+    further.add_argument("--ternary", action="store_true", help="go on from tiny-qwen2 with ternary projections")
+    further.add_argument("--further", action="store_true", help="go on from tiny-qwen2 as it is, as long")
     return parser.parse_args()
 
 
@@ -51,10 +54,10 @@ def chapters(path: Path | None) -> tuple[str, ...]:
 
 def begun(options: argparse.Namespace, learnt: str) -> tuple[Transformer, Tokenizer, Training]:
     """The model to start from, its tokenizer and the training. Raises StudioError where there is none to go on from."""
-    if options.ternary:
+    if options.ternary or options.further:
         found = load.load(TINY)
         return found.model, found.tokenizer, Training(steps=options.steps or 1000, rate=1.5e-3, seed=options.seed,
-                                                      ternary=True)
+                                                      ternary=options.ternary)
     return fresh(SIZES, options.seed), learnt_tokenizer([learnt]), Training(steps=options.steps or 2000, seed=options.seed)
 
 
@@ -78,7 +81,8 @@ def main() -> int:
              "text_tokens": len(ids), "threads": options.threads, "torch": torch.__version__,
              "processor_s": round(time.process_time() - started), "held_out_tokens": text.counted,
              "held_out_perplexity": round(Reference(model, text).scores.perplexity, 4)}
-    folder = options.out or place(f"models/{TERNARY if options.ternary else TINY}")
+    name = TINY + ("-ternary" if options.ternary else "-further" if options.further else "")
+    folder = options.out or place(f"models/{name}")
     save(model, tokenizer, folder, facts)
     (folder / "held-out.txt").write_text(held, encoding="utf-8")  # what to measure it on
     print(f"{folder}: perplexity {facts['held_out_perplexity']} on {text.counted:,} held-out tokens"
