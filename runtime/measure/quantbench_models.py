@@ -64,6 +64,11 @@ class Subject:
         return self.ternary.model
 
     @property
+    def elsewhere(self) -> Windows:
+        """The text without its beginning: tokens that no plan was made on."""
+        return Windows(rows=self.text.rows[len(self.short.rows):], length=self.text.length, stride=self.text.stride)
+
+    @property
     def identity(self) -> str:
         """What a measurement depends on: another one is another measurement."""
         parts = (self.loaded.sha256, self.corpus_sha256, self.text.counted, self.text.length, self.text.stride,

@@ -35,7 +35,8 @@ COLUMNS = {
     "sensitivity": ("model", "configuration", "layer", "projection", "rows", "columns", "bytes", "weight_sqnr_db",
                     "output_sqnr_db", "kl_divergence", "kl_low", "kl_high", "tokens"),
     "plans": ("model", "budget_bytes", "size_bytes", "bits_per_weight", "predicted_kl", "kl_divergence", "kl_low", "kl_high",
-              "uniform", "uniform_size_bytes", "uniform_kl", "uniform_kl_low", "uniform_kl_high", "tokens", "plan"),
+              "tokens", "uniform", "uniform_size_bytes", "uniform_kl", "uniform_kl_low", "uniform_kl_high", "elsewhere_kl",
+              "elsewhere_kl_low", "elsewhere_kl_high", "elsewhere_uniform_kl", "elsewhere_tokens", "plan"),
 }
 METHODS = {"nearest": "", "gptq": "GPTQ", "gptq-ordered": "GPTQ, act-order", "awq": "AWQ", "smoothquant": "SmoothQuant",
            "hqq": "HQQ"}

@@ -14,6 +14,8 @@ from runtime.measure.quantbench_rows import COLUMNS, cell, named
 from runtime.quantbench.schemes import parse
 
 FOLDER = Path(__file__).resolve().parents[3] / "data" / table.DATASET
+if not (FOLDER / "models.csv").is_file():
+    pytest.skip("data/quantbench-pareto is still being measured", allow_module_level=True)
 
 
 def rows_of(name: str) -> list[dict[str, str]]:
@@ -113,5 +115,12 @@ def test_plans_fit_and_beat_the_single_format_beside_them():
         given = dict(part.split("=") for part in row["plan"].split())
         layers = {model.name: model.layers for model in table.models()}[row["model"]]
         assert len(given) == 7 * layers and set(given.values()) <= {named(text).id for text in ALONE}
-        if row["uniform"]:
-            assert int(row["uniform_size_bytes"]) <= int(row["budget_bytes"]) and float(row["kl_divergence"]) <= float(row["uniform_kl"])
+        assert int(row["uniform_size_bytes"]) <= int(row["budget_bytes"]) and float(row["kl_divergence"]) < float(row["uniform_kl"])
+        assert float(row["elsewhere_kl"]) < float(row["elsewhere_uniform_kl"])
+        assert float(row["predicted_kl"]) == pytest.approx(added(row["model"], given), rel=1e-4)
+
+
+def added(model: str, plan: dict[str, str]) -> float:
+    """What sensitivity.csv says of a plan's choices, added up."""
+    return math.fsum(float(row["kl_divergence"]) for row in rows_of("sensitivity")
+                     if row["model"] == model and plan[f"{row['layer']}.{row['projection']}"] == row["configuration"])
