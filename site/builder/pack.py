@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
-DATASETS = ("catalog", "serving-profiles", "llm-serving-traces", "tokenizers", "token-atlas-benchmark")
+DATASETS = ("catalog", "serving-profiles", "llm-serving-traces", "tokenizers", "token-atlas-benchmark",
+            "quantbench-pareto")
 """What the core reads, as pyproject.toml puts it into the wheel."""
 TEXTS = {".py", ".j2", ".json", ".csv", ".jsonl", ".txt"}
 
