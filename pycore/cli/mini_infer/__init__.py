@@ -1,0 +1,41 @@
+"""The `mini-infer` command: one short file a subcommand, loaded when it is asked for."""
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+import pycore
+from pycore.cli import errors
+from pycore.cli.commands import Commands
+
+# Shown by --help without loading the commands; a test holds each line equal to its command's own.
+COMMANDS = {
+    "generate": "Continue a prompt, or answer it, token by token as they come (needs torch).",
+    "chat": "Talk with a model; Ctrl-C ends an answer, not the talk (needs torch).",
+    "info": "A model's sizes, tokenizer and memory a token, and what fits here (needs torch).",
+    "make-model": "A small model of random weights, or a tiny trained one, to try everything on (needs torch).",
+}
+
+HELP = """A language model served in plain torch, every block of its memory in sight.
+
+\b
+Examples:
+  mini-infer generate --prompt "The capital of France is"
+
+\b
+Exit status: 0 answered; 1 answered, and an equality does not hold (prove); 2 the question cannot be answered (the message
+says why); 3 a fault of this program; 130 interrupted. Colour only on a terminal; NO_COLOR turns it off.
+"""
+
+
+@click.group(cls=Commands, package=__name__, lines=COMMANDS, help=HELP,
+             context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(pycore.__version__, prog_name="mini-infer")
+def mini_infer() -> None:
+    """See HELP."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The entry point of the `mini-infer` script."""
+    sys.exit(errors.run(mini_infer, arguments, "mini-infer"))
