@@ -28,7 +28,7 @@ MODEL, MEMORY, SCHEDULING, SPECULATION = "Model", "Memory", "Scheduling", "Specu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """Every choice at start. Read through `pycore.knobs.parse`, which checks each; `checked` says what does not go together."""
+    """Every choice at start. `pycore.knobs.parse` reads them and checks each; `checked` says what does not go together."""
 
     model: str = knob("smollm2-135m", "Model", group=MODEL,
                       help="smollm2-135m (fetched once), a folder as transformers writes it, a .gguf file, or a Hub name.")
@@ -46,7 +46,8 @@ class Choices:
     kv_memory_bytes: int = knob(0, "Memory for blocks", unit="bytes", low=0, high=1 << 44, group=MEMORY,
                                 zero="what the sequences can fill, at most a quarter of what is free",
                                 help="Bytes for blocks of keys and values, where their number is not given.")
-    block_size: int = knob(16, "Block", unit="tokens", low=1, high=MOST_BLOCK_TOKENS, group=MEMORY, help="Tokens in a block.")
+    block_size: int = knob(16, "Block", unit="tokens", low=1, high=MOST_BLOCK_TOKENS, group=MEMORY,
+                           help="Tokens in a block.")
     host_blocks: int = knob(0, "Blocks on the host", low=0, high=1 << 24, group=MEMORY,
                             help="Blocks of main memory that preemption by swap may use.")
     max_model_length: int = knob(0, "Longest text", unit="tokens", low=0, high=1 << 24, group=SCHEDULING,

@@ -57,8 +57,8 @@ class Setup(Choices):
         room, kept = self.room(model), self.kept(model)
         if kept.name not in TORCH:
             raise InputError("kv_format", kept.name, "accepted so far: " + ", ".join(TORCH))
-        scheduler = Scheduler(policy(self.policy), BlockPool(room.blocks, self.block_size, prefix_caching=self.prefix_caching),
-                              limits, preemption=self.preemption, host_blocks=self.host_blocks,
+        blocks = BlockPool(room.blocks, self.block_size, prefix_caching=self.prefix_caching)
+        scheduler = Scheduler(policy(self.policy), blocks, limits, preemption=self.preemption, host_blocks=self.host_blocks,
                               block_bytes=room.block_bytes)
         cache = Cache(model.configuration, room.blocks, self.block_size, host_blocks=self.host_blocks,
                       dtype=TORCH[kept.name], device=model.device)
