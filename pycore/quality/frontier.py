@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pycore.errors import InputError
-from pycore.pack import formats, measures
+from pycore.pack import measures
 from pycore.pack.formats import FORMATS, Format
 from pycore.pack.sums import folded_sum
+from pycore.quality.rounding import rounded
 from pycore.quality.weights import Weights
 
 if TYPE_CHECKING:
@@ -92,8 +93,8 @@ def measured(weights: Weights, one: Configuration) -> tuple[float, float, float,
 
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            packed = formats.quantise(one.format, weights.values, **dict(one.options))
-            return packed.bits_per_weight, *error(weights, formats.dequantise(packed)), ""
+            bits, restored = rounded(weights, one.format, one.options)
+            return bits, *error(weights, restored), ""
     except InputError as fault:
         return math.nan, math.nan, math.nan, str(fault)
 

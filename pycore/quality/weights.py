@@ -33,6 +33,7 @@ class Weights:
     source    "typed", "preset" or "file"; `label` says which, in words
     tensor    of a file: the tensor as its header lists it; `tensors`: those of the file that can be read
     remarks   what was done to what was asked for (fewer rows than asked, say)
+    before    the weights that some were set by hand of, in the rows `touched`; None where none were
     """
 
     values: "ndarray"
@@ -41,6 +42,8 @@ class Weights:
     tensor: Entry | None = None
     tensors: tuple[Entry, ...] = ()
     remarks: tuple[str, ...] = ()
+    before: "Weights | None" = None
+    touched: tuple[int, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -194,7 +197,7 @@ def edited(weights: Weights, edits: str) -> Weights:
     """Weights with some set by hand: 'index=value, ...'. Raises InputError."""
     import numpy as np
 
-    values = weights.values.copy()
+    values, touched = weights.values.copy(), set()
     accepted = f"accepted: index=value, separated by commas, indexes 0 to {values.size - 1:,}"
     for part in filter(None, re.split(r"\s*[,;]\s*|\s+(?=[0-9]+\s*[=:])", edits.strip())):
         match = EDIT.fullmatch(part)
@@ -202,7 +205,8 @@ def edited(weights: Weights, edits: str) -> Weights:
             raise InputError("edits", part, accepted)
         with np.errstate(over="ignore"):
             values.reshape(-1)[int(match[1])] = number(match[2], "edits", accepted.removeprefix("accepted: "))
-    return replace(weights, values=values)
+        touched.add(int(match[1]) // weights.columns)
+    return replace(weights, values=values, before=weights, touched=tuple(sorted(touched)))
 
 
 def weights_of(*, values: str, preset: str, seed: int, rows: int, columns: int, edits: str, file: str, tensor: str,

@@ -1,0 +1,52 @@
+"""Weights rounded by a format; where some were set by hand, only their rows anew: a drag moves one row of hundreds."""
+
+import functools
+from typing import TYPE_CHECKING
+
+from pycore.errors import InputError
+from pycore.pack import formats
+from pycore.quality.prepared import Options
+from pycore.quality.weights import Weights
+
+if TYPE_CHECKING:
+    from numpy import ndarray
+
+MOST_KEPT = 1 << 17  # weights; every format's copy of more would not fit a page's memory
+SHARED = ("nvfp4", "bitnet-2bit", "bitnet-5in8")  # one scale for all rows
+
+
+def rounded(weights: Weights, format_id: str, options: Options) -> tuple[float, "ndarray"]:
+    """(bits per weight, what the bytes stand for: float32 (rows, columns)), the very same as of the whole tensor at once.
+
+    Raises InputError.
+    """
+    base = weights.before
+    if weights.count > MOST_KEPT or base is not None and not (by_row(format_id, options)
+                                                              and 2 * len(weights.touched) <= weights.rows):
+        return whole.__wrapped__(weights, format_id, options)
+    if base is None:
+        return whole(weights, format_id, options)
+    touched = list(weights.touched)
+    try:
+        bits, before = whole(base, format_id, options)
+        part = formats.dequantise(formats.quantise(format_id, weights.values[touched], **dict(options)))
+    except InputError:  # it was before the edits, or names a place in the rows alone
+        return whole.__wrapped__(weights, format_id, options)
+    restored = before.copy()
+    restored[touched] = part
+    return bits, restored
+
+
+@functools.lru_cache(maxsize=64)
+def whole(weights: Weights, format_id: str, options: Options) -> tuple[float, "ndarray"]:
+    """The same, of all rows. Raises InputError."""
+    packed = formats.quantise(format_id, weights.values, **dict(options))
+    return packed.bits_per_weight, formats.dequantise(packed)
+
+
+def by_row(format_id: str, options: Options) -> bool:
+    """Whether a row's codes and scales follow from that row alone: no scale of the tensor, no scales of scales."""
+    given = dict(options)
+    if format_id == "nf4":
+        return given.get("double") is False
+    return format_id not in SHARED and given.get("granularity") != "tensor"
