@@ -4,15 +4,20 @@ from runtime.mini_infer.words import Words
 
 
 class Detokeniser:
-    """One text. `begun`: other text stands before it, so that a leading space belongs to it."""
+    """One text. `begun`: other text stands before it, so that a leading space belongs to it. `specials`: special tokens are
+    part of the text."""
 
-    def __init__(self, words: Words, *, begun: bool = False):
-        raise NotImplementedError
+    __slots__ = ("words", "specials", "stream")
+
+    def __init__(self, words: Words, *, begun: bool = False, specials: bool = False):
+        self.words, self.specials = words, specials
+        self.stream = words.pieces.stream(begun=begun)
 
     def push(self, token: int) -> str:
         """What is sure now and was not before."""
-        raise NotImplementedError
+        piece = self.words.piece(token, specials=self.specials)
+        return "" if piece is None else self.stream.push(piece)
 
     def flush(self) -> str:
         """The rest: U+FFFD for bytes that became no character."""
-        raise NotImplementedError
+        return self.stream.flush()

@@ -15,7 +15,7 @@ from runtime.mini_infer import rope
 from runtime.mini_infer.model import Model, empty
 from runtime.models import configuration, weights
 from runtime.models.configuration import Configuration
-from runtime.models.gguf import open_gguf
+from runtime.models.gguf import Gguf, open_gguf
 
 INDEX = "model.safetensors.index.json"
 FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
@@ -30,12 +30,20 @@ def load(path: str | Path, dtype: torch.dtype = torch.float32, device: torch.dev
         model = empty(sizes(data), rope.from_config(data, "config.json"), dtype, device)
         return filled(model, safetensors(shards(path)), str(path))
     file = open_gguf(path)
-    named = file.value("general.architecture", str)
-    # How rope is scaled is read here, so the reader of sizes need not refuse it.
-    bare = replace(file, metadata={key: value for key, value in file.metadata.items() if ".rope.scaling." not in key})
-    found = configuration.from_gguf(bare)
-    model = empty(found, rope.from_gguf(file, named, found.head_width), dtype, device)
+    found = gguf_sizes(file)
+    model = empty(found, rope.from_gguf(file, found.architecture, found.head_width), dtype, device)
     return filled(model, weights.gguf_tensors(file, found), file.source)
+
+
+def configuration_of(path: Path) -> Configuration:
+    """The sizes of the model in a folder or a .gguf file, its weights unread. Raises SourceError, ConfigError."""
+    return sizes(read_json(path / "config.json")) if path.is_dir() else gguf_sizes(open_gguf(path))
+
+
+def gguf_sizes(file: Gguf) -> Configuration:
+    """The sizes in a GGUF file, however rope is scaled there: that is read elsewhere. Raises SourceError, ConfigError."""
+    bare = {key: value for key, value in file.metadata.items() if ".rope.scaling." not in key}
+    return configuration.from_gguf(replace(file, metadata=bare))
 
 
 def sizes(data: dict[str, object]) -> Configuration:

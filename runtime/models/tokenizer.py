@@ -57,8 +57,9 @@ def from_gguf(file: Gguf) -> Tokenizer:
     backend = built(file.source, tokens, merges, pre)
     from tokenizers import AddedToken
 
-    backend.add_special_tokens([AddedToken(token, normalized=False) for token, one in zip(tokens, kinds, strict=False)
-                                if one in (CONTROL, USER_DEFINED)])
+    for kind_of_token in (CONTROL, USER_DEFINED):  # both are found in a text before it is split; only the first is no text
+        backend.add_tokens([AddedToken(token, normalized=False, special=kind_of_token == CONTROL)
+                            for token, one in zip(tokens, kinds, strict=False) if one == kind_of_token])
     end = file.metadata.get("tokenizer.ggml.eos_token_id")
     return Tokenizer(name=f"{kind}/{pre}", backend=backend, end=(end,) if isinstance(end, int) else (),
                      chat_template=file.value("tokenizer.chat_template", str, ""))
