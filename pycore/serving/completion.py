@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def complete(scheduler: "Scheduler", plan: StepPlan, now_ns: int, tokens: Mapping[str, int] | None,
-             stopped: Iterable[str]) -> tuple[Event, ...]:
+             stopped: Iterable[str], branches: Mapping[str, Mapping[str, int]] | None = None) -> tuple[Event, ...]:
     """See Scheduler.complete. Costs O(1) for the decodes, O(1) for each prompt chunk and each sequence that finishes."""
     in_flight = scheduler.in_flight
     if not in_flight or plan is not in_flight[0]:
@@ -29,6 +29,9 @@ def complete(scheduler: "Scheduler", plan: StepPlan, now_ns: int, tokens: Mappin
     for part in plan.parts:
         if not part.sequence.over:
             _complete_part(scheduler, part, now_ns, events)
+    for parent, children in (branches or {}).items():
+        for child, token in children.items():
+            scheduler.fork(parent, child, token)
     for sequence in plan.finishing:
         if not sequence.over:
             events.append(scheduler.end(sequence, "finished", now_ns, "length"))

@@ -10,14 +10,18 @@ if TYPE_CHECKING:
     from pycore.serving.scheduler import Scheduler
 
 
-def fork(scheduler: "Scheduler", sequence_id: str, new_id: str) -> Sequence:
+def fork(scheduler: "Scheduler", sequence_id: str, new_id: str, last_token: int | None = None) -> Sequence:
     """See Scheduler.fork."""
     parent = scheduler.sequences.get(sequence_id)
-    if parent is None or scheduler.in_flight or parent.status == "handing over":
+    if parent is None or scheduler.in_flight or parent.status == "handing over" or parent.serial in scheduler.draining:
         raise InputError("sequence_id", sequence_id, "an unfinished sequence, between two steps")
     if new_id in scheduler.sequences:
         raise InputError("new_id", new_id, "an id that no unfinished request has")
+    if last_token is not None and not parent.tokens:
+        raise InputError("last_token", last_token, "a token in place of one that came out")
     child = _twin(scheduler, parent, new_id)
+    if last_token is not None:
+        child.tokens[-1] = last_token  # it is known, and nothing has been computed of it: no block holds it
     scheduler.sequences[new_id] = child
     if parent.status == "running" and scheduler.seats > 0:
         _share_blocks(scheduler, parent, child)

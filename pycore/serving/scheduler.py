@@ -119,13 +119,14 @@ class Scheduler:
         self.end(sequence, "aborted", now_ns, "aborted")
         return True
 
-    def fork(self, sequence_id: str, new_id: str) -> Sequence:
+    def fork(self, sequence_id: str, new_id: str, last_token: int | None = None) -> Sequence:
         """A second sequence with the same tokens so far, sharing every block; the first write into one copies it.
 
+        `last_token`: its last token is another one, so that samples of one prompt can part at the first token.
         Takes a seat at once; without a free seat it waits, and computes its tokens again (minus what is cached).
         Raises InputError for an unknown id, an id in use, or while a step is in flight.
         """
-        return forks.fork(self, sequence_id, new_id)
+        return forks.fork(self, sequence_id, new_id, last_token)
 
     # Steps ----------------------------------------------------------------------------------------------------------
 
@@ -161,14 +162,17 @@ class Scheduler:
             self.draining[sequence.serial] = sequence
 
     def complete(self, plan: StepPlan, now_ns: int, tokens: Mapping[str, int] | None = None,
-                 stopped: Iterable[str] = ()) -> tuple[Event, ...]:
+                 stopped: Iterable[str] = (), *, branches: Mapping[str, Mapping[str, int]] | None = None
+                 ) -> tuple[Event, ...]:
         """Take the result of the oldest step in flight.
 
         `tokens`: the token each emitting sequence produced, by id, where tokens exist (a simulator has none).
-        `stopped`: ids whose token just produced is their last, whatever their budget. Raises ValueError for a plan out
-        of turn and for a missing token.
+        `stopped`: ids whose token just produced is their last, whatever their budget. `branches`: forks to make before
+        anybody ends, parent id -> new id -> the token that the fork has in place of the parent's, so that several samples
+        of a prompt part at a token even where the parent ends with it. Raises ValueError for a plan out of turn and for a
+        missing token, InputError for a branch that `fork` would refuse.
         """
-        return completion.complete(self, plan, now_ns, tokens, stopped)
+        return completion.complete(self, plan, now_ns, tokens, stopped, branches)
 
     def quiet_steps(self) -> int:
         """How many steps from now on will advance the same decodes and nothing else; 0 when that is not certain.

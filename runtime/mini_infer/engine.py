@@ -5,89 +5,26 @@ fails, those who took part in it end with an error, and nothing that it wrote ca
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import replace
 
 import torch
 
 from pycore.errors import InputError
 from pycore.serving.blocks import BlockPool
-from pycore.serving.events import Event
 from pycore.serving.limits import Limits
 from pycore.serving.plan import StepPlan
 from pycore.serving.policies.chunked import Chunked
 from pycore.serving.policies.contract import Policy
-from pycore.serving.request import Request
 from pycore.serving.scheduler import Preemption, Scheduler
 from runtime.mini_infer.cache import Cache
+from runtime.mini_infer.generation import Finish, Generation, Live, Output, Told, lives
 from runtime.mini_infer.model import Model
-from runtime.mini_infer.sampling import Choice, Sampler, Sampling, choose
+from runtime.mini_infer.sampling import Choice, Sampling, choose
+from runtime.mini_infer.speculation import Speculation
 from runtime.mini_infer.step import run
-
-Finish = Literal["stop", "length", "aborted", "refused", "error"]
-GREEDY = Sampling(temperature=0.0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Generation:
-    """What a client asks for, in tokens. `end`: tokens that end it, unless `ignore_end` or before `min_tokens`.
-
-    `stop_when` is told every token that came and says whether it was the last: for stops that only text can see.
-    `priority`, `deadline_ns` and `predicted_output` are for policies (pycore/serving/request.py).
-    Raises InputError for counts that make no sense (Request's own checks come with `add`).
-    """
-
-    id: str
-    prompt: tuple[int, ...]
-    max_tokens: int = 16
-    min_tokens: int = 0
-    end: tuple[int, ...] = ()
-    ignore_end: bool = False
-    sampling: Sampling = GREEDY
-    stop_when: Callable[[int], bool] | None = None
-    priority: int = 0
-    deadline_ns: int | None = None
-    predicted_output: int | None = None
-
-    def __post_init__(self):
-        if self.max_tokens < 1:
-            raise InputError("max_tokens", self.max_tokens, "at least 1")
-        if not 0 <= self.min_tokens <= self.max_tokens:
-            raise InputError("min_tokens", self.min_tokens, f"from 0 to max_tokens, {self.max_tokens}")
-
-    def request(self, arrival_ns: int) -> Request:
-        """It as the control plane sees it. Raises InputError."""
-        return Request(id=self.id, arrival_ns=arrival_ns, prompt_tokens=len(self.prompt), output_tokens=self.max_tokens,
-                       token_ids=self.prompt, priority=self.priority, deadline_ns=self.deadline_ns,
-                       predicted_output=self.predicted_output)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
-    """One thing that came out for one request: a token, the end, or both. `reason` says more of an end."""
-
-    id: str
-    choice: Choice | None = None
-    finish: Finish | None = None
-    reason: str = ""
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class Live:
-    """A request under way: `tokens` are prompt and output so far."""
-
-    generation: Generation
-    sampler: Sampler
-    tokens: list[int]
-
-    def ended_by(self, token: int) -> bool:
-        """Take the next token; whether it is the last. Told to `stop_when` in any case."""
-        self.tokens.append(token)
-        self.sampler.said_now(token)
-        asked, enough = self.generation, self.sampler.count >= self.generation.min_tokens
-        told = asked.stop_when is not None and asked.stop_when(token)
-        return enough and (told or not asked.ignore_end and token in asked.end)
+from runtime.mini_infer.usage import Statistics, Usage
 
 
 class Engine:
@@ -98,28 +35,34 @@ class Engine:
     """
 
     def __init__(self, model: Model, scheduler: Scheduler, *, cache: Cache | None = None,
+                 speculation: Speculation | None = None, draft_cache: Cache | None = None,
                  clock: Callable[[], int] = time.perf_counter_ns):
         limits, context = scheduler.limits, model.configuration.context
         if limits.max_model_length > context:
             raise InputError("max_model_length", limits.max_model_length, f"at most the model's context, {context}")
         if limits.steps_in_flight != 1 or scheduler.hands_over:
             raise InputError("scheduler", "asynchronous or handing over", "one step at a time, and no other pool")
+        if speculation is not None:
+            raise InputError("speculation", speculation.tokens, "none so far")
         host = scheduler.memory.host
         self.model, self.scheduler, self.clock = model, scheduler, clock
         self.cache = cache or Cache(model.configuration, len(scheduler.pool.references), scheduler.pool.block_size,
                                     host_blocks=len(host.references) if host else 0, dtype=model.dtype, device=model.device)
         self.live: dict[str, Live] = {}
         self.last_plan: StepPlan | None = None
+        self._finished: Counter[str] = Counter()
+        self._output_tokens = self._preemptions = 0
 
     @classmethod
     def of(cls, model: Model, *, blocks: int, block_size: int = 16, policy: Policy | None = None,
            limits: Limits | None = None, prefix_caching: bool = True, preemption: Preemption = "recompute",
-           host_blocks: int = 0, clock: Callable[[], int] = time.perf_counter_ns) -> "Engine":
+           host_blocks: int = 0, speculation: Speculation | None = None,
+           clock: Callable[[], int] = time.perf_counter_ns) -> "Engine":
         """An engine with a scheduler of its own: chunked prefill up to the model's context, where nothing else is said."""
         pool = BlockPool(blocks, block_size, prefix_caching=prefix_caching)
         limits = limits or Limits(max_model_length=model.configuration.context)
         scheduler = Scheduler(policy or Chunked(), pool, limits, preemption=preemption, host_blocks=host_blocks)
-        return cls(model, scheduler, clock=clock)
+        return cls(model, scheduler, speculation=speculation, clock=clock)
 
     @property
     def idle(self) -> bool:
@@ -137,11 +80,18 @@ class Engine:
         banned = () if generation.ignore_end else generation.end
         if generation.min_tokens and len(set(banned)) == size:
             raise InputError("min_tokens", generation.min_tokens, "0 where every token is an end")
-        sequence = self.scheduler.add(generation.request(self.clock()))
-        if sequence.over:
-            raise InputError("prompt", f"{len(generation.prompt)} tokens", sequence.reason)
-        sampler = Sampler(generation.sampling, generation.prompt, banned=banned, least=generation.min_tokens)
-        self.live[generation.id] = Live(generation=generation, sampler=sampler, tokens=list(generation.prompt))
+        if self._taken() & {generation.id, *generation.ids()}:
+            raise InputError("id", generation.id, "an id that nobody under way has")
+        first = lives(generation, banned)
+        first.sequence = self.scheduler.add(generation.request(self.clock()))
+        if first.sequence.over:
+            raise InputError("prompt", f"{len(generation.prompt)} tokens", first.sequence.reason)
+        self.live[first.id] = first
+
+    def _taken(self) -> set[str]:
+        """Ids of all requests under way and of all their samples."""
+        under_way = [one for live in self.live.values() for one in (live, *live.others)]
+        return {one.id for one in under_way} | {one.request for one in under_way}
 
     def fork(self, sequence_id: str, new_id: str, sampling: Sampling | None = None,
              stop_when: Callable[[int], bool] | None = None) -> None:
@@ -149,19 +99,46 @@ class Engine:
 
         `sampling` should have a seed of its own: with the same seed the random stream starts anew. Raises InputError.
         """
-        self.scheduler.fork(sequence_id, new_id)
+        if new_id in self._taken():
+            raise InputError("new_id", new_id, "an id that nobody under way has")
+        sequence = self.scheduler.fork(sequence_id, new_id)
         parent = self.live[sequence_id]
-        old = parent.generation
-        new = Generation(id=new_id, prompt=old.prompt, max_tokens=old.max_tokens, min_tokens=old.min_tokens, end=old.end,
-                         ignore_end=old.ignore_end, sampling=sampling or old.sampling, stop_when=stop_when,
-                         priority=old.priority, deadline_ns=old.deadline_ns, predicted_output=old.predicted_output)
+        new = replace(parent.generation, id=new_id, samples=1, sampling=sampling or parent.generation.sampling,
+                      stop_when=stop_when)
         self.live[new_id] = Live(generation=new, sampler=parent.sampler.twin(new.sampling, new.prompt),
-                                 tokens=list(parent.tokens))
+                                 tokens=list(parent.tokens), request=new_id, sequence=sequence)
 
     def abort(self, sequence_id: str) -> bool:
-        """Drop a request wherever it is; its blocks are free at once. False when it is not under way."""
-        self.live.pop(sequence_id, None)
-        return self.scheduler.abort(sequence_id, self.clock())
+        """Drop a request with all its samples, or one sample ("id/1"); blocks are free at once. False when it is not under
+        way. Nothing comes out for it any more."""
+        found = [live for live in self.live.values() if sequence_id in (live.id, live.request)]
+        for live in found:
+            del self.live[live.id]
+            self.scheduler.abort(live.id, self.clock())
+            self._finished["aborted"] += 1 + len(live.others)
+        return bool(found) or self._abort_before_its_first_token(sequence_id)
+
+    def _abort_before_its_first_token(self, sample_id: str) -> bool:
+        for live in self.live.values():
+            left = tuple(other for other in live.others if other.id != sample_id)
+            if len(left) < len(live.others):
+                live.others = left
+                self._finished["aborted"] += 1
+                return True
+        return False
+
+    def usage(self, sequence_id: str) -> Usage:
+        """What a sample under way took so far. Raises KeyError for one that is not."""
+        return self.live[sequence_id].usage()
+
+    def statistics(self) -> Statistics:
+        """The engine as it stands; call it between two steps. O(1)."""
+        scheduler, pool = self.scheduler, self.scheduler.pool
+        return Statistics(
+            running=len(scheduler.running), waiting=len(scheduler.queue), blocks=pool.total, blocks_used=pool.used,
+            blocks_cached=pool.cached, prompt_tokens=scheduler.asked_tokens, cached_tokens=scheduler.hit_tokens,
+            output_tokens=self._output_tokens, preemptions=self._preemptions, steps=scheduler.steps,
+            finished=dict(self._finished))
 
     def step(self) -> tuple[Output, ...]:
         """Compute one step; what came out of it. Empty where nothing could run (nobody waits, or the policy holds back)."""
@@ -170,41 +147,53 @@ class Engine:
         if plan.empty:
             return refused
         self.last_plan = plan
+        self._preemptions += len(plan.preempted)
         try:
             names, logits = run(self.model, self.cache, plan, {name: live.tokens for name, live in self.live.items()})
-            choices = dict(zip(names, choose([self.live[name].sampler for name in names], logits), strict=True))
+            choices = self._chosen(names, logits)
         except Exception as error:  # out of memory, most likely; whatever it is, the scheduler must not wait for this step
             taking_part = {item.sequence_id for item in plan.items}
             taking_part |= {swap.sequence_id for swap in plan.swapped_in + plan.swapped_out}
             return refused + self._failed(plan, taking_part, f"the step failed: {error}")
         return refused + self._completed(plan, choices)
 
-    def _completed(self, plan: StepPlan, found: dict[str, Choice | None]) -> tuple[Output, ...]:
+    def _chosen(self, names: tuple[str, ...], logits: torch.Tensor) -> dict[str, tuple[Choice, ...]]:
+        """Tokens for each of these, and for the samples that part from them here, by the same logits. None: not finite."""
+        askers = [(row, one) for row, name in enumerate(names) for one in (self.live[name], *self.live[name].others)]
+        if len(askers) > len(names):
+            logits = logits[[row for row, _ in askers]]
+        found = choose([one.sampler for _, one in askers], logits)
+        return {one.id: () if choice is None else (choice,) for (_, one), choice in zip(askers, found, strict=True)}
+
+    def _completed(self, plan: StepPlan, found: dict[str, tuple[Choice, ...]]) -> tuple[Output, ...]:
         """Tell the scheduler what came out, and everybody what became of them."""
-        choices = {name: choice for name, choice in found.items() if choice is not None}
-        broken = dict.fromkeys(found.keys() - choices.keys(), "its logits are not finite")
-        stopped = []
-        for name, choice in choices.items():
-            try:
-                if self.live[name].ended_by(choice.token):
-                    stopped.append(name)
-            except Exception as error:  # what the client handed in must not stop the others
-                broken[name] = f"its stop_when failed: {error!r}"
-        errors = tuple(output for name, reason in broken.items() for output in self._drop((name,), reason))
-        choices = {name: choice for name, choice in choices.items() if name not in broken}
-        tokens = {name: choice.token for name, choice in choices.items()}
-        events = self.scheduler.complete(plan, self.clock(), tokens, stopped)
+        broken = self._drop([name for name in found if name in self.live and not found[name]], "its logits are not finite")
+        told = [one.take(found[one.id], self.live[name].sequence.target)
+                for name in found if name in self.live for one in (self.live[name], *self.live[name].others)]
+        tokens = {one.id: one.tokens for one in told if one.live.sequence is not None}
+        branches: dict[str, dict[str, int]] = {}
+        for one in told:
+            if one.live.sequence is None and one.finish is None:
+                branches.setdefault(one.live.request, {})[one.id] = one.tokens[0]
+        self.scheduler.complete(plan, self.clock(), {name: said[0] for name, said in tokens.items()},
+                                [one.id for one in told if one.finish in ("stop", "error")], branches=branches)
         if broken:
             self._scrub()
-        ends = {event.sequence_id: self._finish(event, stopped) for event in events if event.kind == "finished"}
-        for name in ends:
-            del self.live[name]
-        return errors + tuple(Output(id=name, choice=choice, finish=ends.get(name)) for name, choice in choices.items())
+        for one in told:
+            self._settle(one)
+        failed_first = sorted(told, key=lambda one: one.finish != "error")
+        return broken + tuple(output for one in failed_first for output in one.outputs())
 
-    @staticmethod
-    def _finish(event: Event, stopped: Iterable[str]) -> Finish:
-        """A token that ends a text ends it also where it was the last one allowed."""
-        return "stop" if event.sequence_id in stopped else "length"
+    def _settle(self, told: Told) -> None:
+        """What the engine keeps of a sample after a step."""
+        live = told.live
+        self._output_tokens += len(told.tokens)
+        live.others = ()
+        if told.finish is not None:
+            self._finished[told.finish] += 1
+            self.live.pop(live.id, None)
+        elif live.sequence is None:
+            live.sequence, self.live[live.id] = self.scheduler.sequences[live.id], live
 
     def _failed(self, plan: StepPlan, names: Iterable[str], reason: str) -> tuple[Output, ...]:
         outputs = self._drop(names, reason)
@@ -218,9 +207,10 @@ class Engine:
         return self._over(sorted(names), "error", reason)
 
     def _over(self, names: Iterable[str], finish: Finish, reason: str) -> tuple[Output, ...]:
-        for name in names:
-            self.live.pop(name, None)
-        return tuple(Output(id=name, finish=finish, reason=reason) for name in names)
+        lost = [self.live.pop(name) for name in names if name in self.live]
+        self._finished[finish] += sum(1 + len(live.others) for live in lost)
+        return tuple(Output(id=live.id, sample=live.sample, finish=finish, reason=reason, usage=live.usage())
+                     for live in lost)
 
     def _scrub(self) -> None:
         """Forget what free blocks hold: those who failed have just left theirs there, for others to find."""
