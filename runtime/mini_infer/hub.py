@@ -25,12 +25,13 @@ def fetch(name: str, say: Callable[[str], None]) -> Path:
         raise SourceError(name, "is not a path here, and huggingface_hub is not installed to ask the Hub; this installs it: "
                                 "pip install 'inference-studios[runtime]'")
     import huggingface_hub
+    from huggingface_hub.utils import disable_progress_bars
 
     match = REPOSITORY.fullmatch(name)
     repository, revision, file = match["repository"], match["revision"], match["file"]
     say(f"asking the Hugging Face Hub for {name}")
     if not sys.stderr.isatty():
-        huggingface_hub.utils.disable_progress_bars()
+        disable_progress_bars()
     try:
         if file:
             return Path(huggingface_hub.hf_hub_download(repository, file[1:], revision=revision))
