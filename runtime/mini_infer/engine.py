@@ -208,7 +208,7 @@ class Engine:
 
     def _over(self, names: Iterable[str], finish: Finish, reason: str) -> tuple[Output, ...]:
         lost = [self.live.pop(name) for name in names if name in self.live]
-        self._finished[finish] += sum(1 + len(live.others) for live in lost)
+        self._finished.update(finish for live in lost for _ in (live, *live.others))
         return tuple(Output(id=live.id, sample=live.sample, finish=finish, reason=reason, usage=live.usage())
                      for live in lost)
 
