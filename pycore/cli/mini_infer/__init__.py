@@ -11,6 +11,7 @@ from pycore.cli.commands import Commands
 
 # Shown by --help without loading the commands; a test holds each line equal to its command's own.
 COMMANDS = {
+    "serve": "An OpenAI-compatible server: completions, chats, streams, metrics (needs torch).",
     "generate": "Continue a prompt, or answer it, token by token as they come (needs torch).",
     "chat": "Talk with a model; Ctrl-C ends an answer, not the talk (needs torch).",
     "info": "A model's sizes, tokenizer and memory a token, and what fits here (needs torch).",

@@ -1,0 +1,259 @@
+"""The thread that owns the engine: takes what is asked between steps, steps, and hands out what came."""
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from queue import SimpleQueue
+
+from pycore.serving.sequence import Sequence as Scheduled
+from runtime.mini_infer.answers import Answer, Ask, Piece, Record, Unavailable, Watcher
+from runtime.mini_infer.engine import Engine
+from runtime.mini_infer.generation import Generation, Output
+from runtime.mini_infer.stream import TextStream
+from runtime.mini_infer.usage import Statistics
+from runtime.mini_infer.words import Words
+
+HELD_BACK_S = 0.002  # how long to wait where the policy lets nobody run just now
+
+
+class Sample:
+    """One text under way, on the engine's side: its stream, its times (nanoseconds of the engine's clock)."""
+
+    def __init__(self, answer: Answer, place: int, index: int, ask: Ask, words: Words, asked_ns: int):
+        self.answer, self.place, self.index, self.ask = answer, place, index, ask
+        self.stream = TextStream(words, stops=ask.stops, include_stop=ask.include_stop,
+                                 min_tokens=ask.min_tokens, begun=ask.begun)
+        self.texts: deque[str] = deque()
+        self.sequence: Scheduled | None = None
+        self.asked_ns = asked_ns
+        self.first_ns: int | None = None
+        self.last_ns: int | None = None
+        self.tokens = 0
+        self.stop: int | None = None
+
+    def hear(self, token: int) -> bool:
+        """Take the next token; whether a stop string ends the text. A token that ends it is not part of it."""
+        self.tokens += 1
+        if token in self.ask.end and self.tokens >= self.ask.min_tokens:
+            self.stop = token
+            self.texts.append("")
+            return False  # the engine knows it for an end itself
+        self.texts.append(self.stream.push(token))
+        return self.stream.stopped is not None
+
+    def last(self, output: Output, text: str) -> Piece:
+        """The piece that ends it: `text` and what was held back, in which a stop string may yet be found."""
+        text += self.stream.flush()
+        stop, finish = self.stream.stopped or self.stop, output.finish
+        if finish == "length" and self.stream.stopped is not None:
+            finish = "stop"
+        return Piece(index=self.index, text=text, choice=output.choice, finish=finish, reason=output.reason,
+                     stop=stop if finish == "stop" else None)
+
+    def waited(self, now_ns: int) -> float:
+        """Seconds since its last token; since it was asked for, before the first."""
+        return (now_ns - (self.asked_ns if self.last_ns is None else self.last_ns)) / 1e9
+
+    def came(self, now_ns: int) -> None:
+        """A token of it came."""
+        self.first_ns = now_ns if self.first_ns is None else self.first_ns
+        self.last_ns = now_ns
+
+    def before(self, other: "Sample") -> bool:
+        """Whether both are texts of one prompt that have no token yet."""
+        return (self is not other and self.answer is other.answer and self.place == other.place
+                and self.first_ns is None and other.first_ns is None)
+
+    def record(self, finish: str, now_ns: int) -> Record:
+        """What there is to say of it now that it is over."""
+        def since(moment: int | None) -> float | None:
+            return None if moment is None else (moment - self.asked_ns) / 1e9
+
+        scheduled = self.sequence.first_scheduled_ns if self.sequence else None
+        return Record(finish=finish, prompt_tokens=len(self.ask.prompt), max_tokens=self.ask.max_tokens,
+                      samples=self.ask.samples, tokens=self.tokens, seconds=since(now_ns), scheduled=since(scheduled),
+                      first_token=since(self.first_ns))
+
+
+class Worker:
+    """The thread and what it holds. `enter`, `abort` and `stop` are called from the event loop, the rest from the thread."""
+
+    def __init__(self, engine: Engine, words: Words, watcher: Watcher):
+        self.engine, self.words, self.watcher = engine, words, watcher
+        self.statistics: Statistics = engine.statistics()
+        self.broken = ""
+        self._orders: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._samples: dict[str, Sample] = {}
+        self._names: dict[Answer, set[str]] = {}
+        self._news: list[Callable[[], None]] = []  # for the loop, in order
+        self._serial = self._steps = 0
+        self._ending = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+
+    # From the loop ----------------------------------------------------------------------------------------------------
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start the thread; what comes out goes to this loop."""
+        self._loop = loop
+        self._thread.start()
+
+    def enter(self, answer: Answer) -> None:
+        """Let the texts of an answer in; its future `accepted` tells."""
+        self._orders.put(lambda: self._enter(answer))
+
+    def abort(self, answer: Answer) -> None:
+        """Drop what is left of an answer."""
+        self._orders.put(lambda: self._abort(answer))
+
+    async def stop(self) -> None:
+        """End everybody and the thread."""
+        if self._thread.is_alive():
+            self._orders.put(self._end)
+            await asyncio.to_thread(self._thread.join)
+
+    # In the thread ----------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._ending:
+            try:
+                self._obey()
+                if not self._ending and not self.engine.idle:
+                    self._step()
+            except Exception as error:  # a fault of this program: nobody may wait for ever because of it
+                self._break(f"the engine has failed: {type(error).__name__}: {error}")
+            self._publish()
+
+    def _obey(self) -> None:
+        """All orders that are there; waits for one where there is nothing else to do."""
+        if self.engine.idle and not self._news:
+            self._orders.get()()
+        while not self._ending and not self._orders.empty():
+            self._orders.get()()
+
+    def _step(self) -> None:
+        outputs = self.engine.step()
+        now, plan = self.engine.clock(), self.engine.last_plan
+        ran = self.engine.scheduler.steps != self._steps
+        if ran and plan is not None:
+            self.watcher.step(plan.tokens)
+        elif not outputs:
+            time.sleep(HELD_BACK_S)
+        self._steps = self.engine.scheduler.steps
+        for output in outputs:
+            if output.id in self._samples:
+                self._tell(output, now)
+
+    def _tell(self, output: Output, now_ns: int) -> None:
+        sample = self._samples[output.id]
+        text = ""
+        if output.choice is not None:
+            text = sample.texts.popleft()
+            self.watcher.token(sample.waited(now_ns), first=sample.first_ns is None)
+            sample.came(now_ns)
+        if output.finish is None:
+            self._send(sample, Piece(index=sample.index, text=text, choice=output.choice))
+            return
+        piece = sample.last(output, text)
+        unborn = [name for name in self._names[sample.answer] if self._samples[name].before(sample)]
+        if output.usage is not None:
+            cached = output.usage.cached_tokens
+            self._news.append(lambda: sample.answer.cached.__setitem__(sample.place, cached))
+        self._over(output.id, piece, now_ns)
+        for name in sorted(unborn):  # an end before the first token is the end of all texts of its prompt
+            self._over(name, replace(piece, index=self._samples[name].index), now_ns)
+
+    def _send(self, sample: Sample, piece: Piece) -> None:
+        self._news.append(lambda: sample.answer.pieces.put_nowait(piece))
+
+    def _over(self, name: str, piece: Piece, now_ns: int) -> None:
+        sample = self._samples.pop(name)
+        answer = sample.answer
+        names = self._names[answer]
+        names.discard(name)
+        if not names:
+            del self._names[answer]
+        record = sample.record(piece.finish, now_ns)
+        self.watcher.over(record)
+
+        seconds = record.seconds if piece.finish in ("stop", "length") else None
+        self._news.append(lambda: answer.ended(piece, seconds))
+
+    def _enter(self, answer: Answer) -> None:
+        error: Exception | None = None
+        entered: list[str] = []
+        try:
+            if self.broken or self._ending:
+                raise Unavailable(self.broken or "it is shutting down")
+            index = 0
+            for place, ask in enumerate(answer.asks):
+                entered += self._add(answer, place, index, ask)
+                index += ask.samples
+        except Exception as caught:  # whatever is wrong with it, it is wrong with this one only
+            error = caught
+            for name in entered:
+                self.engine.abort(name)
+                del self._samples[name]
+        else:
+            self._names[answer] = set(entered)
+        self._news.append(lambda: answer.decided(error))
+
+    def _add(self, answer: Answer, place: int, index: int, ask: Ask) -> list[str]:
+        """Let one prompt in; the names of its texts, as the engine calls them."""
+        self._serial += 1
+        name, now = str(self._serial), self.engine.clock()
+        samples = [Sample(answer, place, index + number, ask, self.words, now) for number in range(ask.samples)]
+        hear = tuple(sample.hear for sample in samples)
+        generation = Generation(id=name, prompt=ask.prompt, max_tokens=ask.max_tokens, min_tokens=ask.min_tokens,
+                                end=ask.end, ignore_end=not ask.end, sampling=ask.sampling, samples=ask.samples,
+                                stop_when=hear if ask.samples > 1 else hear[0], priority=ask.priority)
+        self.engine.add(generation)
+        sequence, names = self.engine.scheduler.sequences[name], list(generation.ids())
+        for one, sample in zip(names, samples, strict=True):
+            sample.sequence = sequence
+            self._samples[one] = sample
+        return names
+
+    def _abort(self, answer: Answer) -> None:
+        now = self.engine.clock()
+        for name in sorted(self._names.get(answer, ())):
+            self.engine.abort(name)
+            self._over(name, Piece(index=self._samples[name].index, finish="aborted"), now)
+
+    def _end(self) -> None:
+        """Everybody ends; so does the thread."""
+        for answer in list(self._names):
+            self._abort(answer)
+        self._ending = True
+        while not self._orders.empty():  # who asked at the last moment is told no
+            self._orders.get()()
+
+    def _break(self, reason: str) -> None:
+        self.broken = self.broken or reason
+        now = self.engine.clock()
+        for name, sample in list(self._samples.items()):
+            self._over(name, Piece(index=sample.index, finish="error", reason=reason), now)
+            try:
+                self.engine.abort(name)
+            except Exception:
+                continue  # what is broken cannot be put in order; nobody is let in any more
+        self.engine.live.clear()
+
+    def _publish(self) -> None:
+        """How things stand, and what came, to the loop: in one call a step."""
+        self.statistics = self.engine.statistics()
+        if not self._news:
+            return
+        news, self._news = self._news, []
+
+        def hand_out() -> None:
+            for one in news:
+                one()
+
+        try:
+            self._loop.call_soon_threadsafe(hand_out)
+        except RuntimeError:  # the loop has closed: nobody is left to be told
+            return
