@@ -51,7 +51,7 @@ class Words:
         own = specials and self.before is None
         try:
             ids = tuple(self.backend.encode(text, add_special_tokens=own).ids)
-        except UnicodeEncodeError:
+        except (UnicodeEncodeError, TypeError):  # the second is what the library says of half a surrogate pair
             raise InputError("prompt", ascii(text), "accepted: text that UTF-8 can be made of") from None
         return (self.before or ()) + ids if specials else ids
 
