@@ -19,6 +19,7 @@ LAYERS = (
     ("pycore.layout", "pycore.vram", "pycore.roofline"),
     ("pycore.speculative", "pycore.cost", "pycore.hub", "pycore.serving"),
     ("pycore.matrix", "pycore.simulation", "pycore.atlas", "pycore.quality"),
+    ("pycore.scenes",),
     ("pycore.systems",),
     ("pycore.cli",),
 )

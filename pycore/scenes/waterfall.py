@@ -1,0 +1,246 @@
+"""Scene (c): speculative decoding token by token. Guesses, their chances under both models, the draw, the verdict.
+
+Leviathan, Kalman and Matias 2023, arXiv 2211.17192: a guess x from the draft's q is kept with chance min(1, p(x) / q(x));
+the first that is not is drawn anew from max(0, p - q); if all are kept the target's own next token comes on top. Every draw
+is a whole number below a whole number, so what comes out follows the target's p exactly.
+"""
+
+import functools
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pycore.ledger import Term, fact, term
+from pycore.scenes.bigrams import TEMPERATURES, WORDS, Distribution, acceptance, draft, residual, target
+from pycore.scenes.toy import mixed
+from pycore.speculative.formulas import PAPER, expected_tokens
+
+__all__ = ["TEMPERATURES", "Guess", "Rung", "Step", "Waterfall", "waterfall"]
+
+Verdict = Literal["accepted", "rejected", "not reached"]
+MEASURED_STEPS = 400
+LONGEST_CURVE = 8
+CURVE_STEPS = 200
+PROMPT = "the"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guess:
+    """One draft token. p, q: its chance under target and draft; chance = min(1, p/q); draw: kept where it is below that.
+
+    `draw` is None for a guess behind a rejected one: nobody looked at it.
+    """
+
+    token: str
+    p: float
+    q: float
+    chance: float
+    draw: float | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One pass of the target over the guesses.
+
+    before   the text so far, its last words;  last: the target's own token of this step
+    source   resampled: drawn from what p has more than q, in place of the rejected guess. bonus: on top of k accepted ones
+    chance   of that token, in the distribution that it was drawn from
+    computed, kept, wasted   positions whose keys and values the pass computed; those that stay; those rolled back
+    """
+
+    number: int
+    before: tuple[str, ...]
+    guesses: tuple[Guess, ...]
+    last: str
+    source: Literal["resampled", "bonus"]
+    chance: float
+    computed: int
+    kept: int
+    wasted: int
+
+    @property
+    def accepted(self) -> int:
+        return sum(guess.verdict == "accepted" for guess in self.guesses)
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """What the step adds to the text."""
+        return (*(guess.token for guess in self.guesses[:self.accepted]), self.last)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rung:
+    """Tokens a step at one draft length: by the closed form at the measured acceptance, and measured on common steps."""
+
+    draft_tokens: int
+    expected: float
+    measured: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waterfall:
+    """The steps that are shown, and what `MEASURED_STEPS` of them measured.
+
+    acceptance   guesses accepted of those looked at;  exact: the mean of sum min(p, q) over the same contexts
+    expected     tokens a step by the closed form at that acceptance;  measured: as counted
+    wasted_share   positions computed for nothing
+    """
+
+    draft_tokens: int
+    steps: tuple[Step, ...]
+    acceptance: Term
+    exact: Term
+    expected: Term
+    measured: Term
+    wasted_share: Term
+    curve: tuple[Rung, ...]
+
+    @property
+    def text(self) -> tuple[str, ...]:
+        return (*PROMPT.split(), *(token for step in self.steps for token in step.tokens))
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Both models at one setting."""
+
+    temperature: str
+    similarity: int
+
+    def target(self, before: int) -> Distribution:
+        return target(before, self.temperature)
+
+    def draft(self, before: int) -> Distribution:
+        return draft(before, self.temperature, self.similarity)
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts over many steps. `runs`: guesses accepted in each; `contexts`: how many looked at stood behind each word."""
+
+    runs: list[int] = field(default_factory=list)
+    contexts: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> int:
+        return len(self.runs)
+
+    @property
+    def accepted(self) -> int:
+        return sum(self.runs)
+
+    @property
+    def looked_at(self) -> int:
+        return sum(self.contexts.values())
+
+    def tokens_a_step(self, length: int) -> float:
+        """Tokens a step of the same steps, had at most `length` been guessed."""
+        return sum(min(run, length) + 1 for run in self.runs) / self.steps
+
+
+def below(limit: int, seed: int, step: int, place: int) -> int:
+    """A whole number from 0 to below `limit`, from 128 hashed bits: the same on every machine."""
+    key = mixed(seed, step, place)
+    return (mixed(key, 1, 0) << 64 | mixed(key, 2, 0)) * limit >> 128
+
+
+def one_step(pair: Pair, before: int, length: int, seed: int, number: int, tally: Tally) -> list[int]:
+    """The tokens that a step adds after the token `before`: guesses accepted, then the target's own. Counted in `tally`."""
+    kept: list[int] = []
+    contexts = tally.contexts
+    for place in range(length):
+        known, guessed = pair.target(before), pair.draft(before)
+        token = guessed.at(below(guessed.total, seed, number, 2 * place))
+        contexts[before] = contexts.get(before, 0) + 1
+        draw = below(guessed.weights[token] * known.total, seed, number, 2 * place + 1)
+        if draw >= known.weights[token] * guessed.total:
+            last = residual(before, pair.temperature, pair.similarity)
+            break
+        kept.append(token)
+        before = token
+    else:
+        last = pair.target(before)
+    tally.runs.append(len(kept))
+    return [*kept, last.at(below(last.total, seed, number, 2 * length))]
+
+
+def spelled(pair: Pair, text: list[int], length: int, seed: int, number: int, kept: list[int]) -> Step:
+    """The same step with every guess and every chance, after `text`; `kept` is what it added."""
+    guesses: list[Guess] = []
+    before, accepted = text[-1], len(kept) - 1
+    for place in range(length):
+        known, guessed = pair.target(before), pair.draft(before)
+        token = guessed.at(below(guessed.total, seed, number, 2 * place))
+        ours, theirs = known.weights[token] * guessed.total, guessed.weights[token] * known.total
+        draw = below(theirs, seed, number, 2 * place + 1) / theirs
+        guesses.append(Guess(
+            token=WORDS[token], p=known.chance(token), q=guessed.chance(token), chance=min(1.0, ours / theirs),
+            draw=None if place > accepted else draw,
+            verdict="accepted" if place < accepted else "rejected" if place == accepted else "not reached"))
+        before = token
+    context = kept[accepted - 1] if accepted else text[-1]
+    full = accepted == length
+    last = pair.target(context) if full else residual(context, pair.temperature, pair.similarity)
+    return Step(number=number, before=tuple(WORDS[token] for token in text[-6:]), guesses=tuple(guesses),
+                last=WORDS[kept[-1]], source="bonus" if full else "resampled", chance=last.chance(kept[-1]),
+                computed=length + 1, kept=accepted + 1, wasted=length - accepted)
+
+
+def run(pair: Pair, length: int, seed: int, steps: int, shown: int = 0) -> tuple[Tally, tuple[Step, ...]]:
+    """Counts over `steps` steps, and the first `shown` of them spelled out."""
+    text, tally, spelt = [WORDS.index(word) for word in PROMPT.split()], Tally(), []
+    for number in range(1, steps + 1):
+        kept = one_step(pair, text[-1], length, seed, number, tally)
+        if number <= shown:
+            spelt.append(spelled(pair, text, length, seed, number, kept))
+        text += kept
+    return tally, tuple(spelt)
+
+
+@term("Acceptance, measured", "", basis="measured")
+def measured_acceptance(accepted, looked_at):
+    """accepted ÷ looked_at"""
+    return accepted / looked_at
+
+
+@term("Tokens a step, measured", "tokens", basis="measured")
+def measured_tokens(tokens, steps):
+    """tokens ÷ steps"""
+    return tokens / steps
+
+
+@term("Positions computed for nothing", "%", basis="measured")
+def wasted_share(wasted, computed):
+    """100 × wasted ÷ computed"""
+    return 100 * wasted / computed
+
+
+def exact_acceptance(pair: Pair, contexts: dict[int, int]) -> Term:
+    """The mean of sum min(p, q) over the words that guesses stood behind."""
+    looked_at = sum(contexts.values())
+    total = 0.0
+    for before, count in sorted(contexts.items()):
+        over, under = acceptance(before, pair.temperature, pair.similarity)
+        total += count * (over / under)
+    return fact("Acceptance, exact", total / looked_at, "", basis="derived",
+                source=f"{PAPER}, corollary 3.6: the sum of min(p, q) over all words, mean over {looked_at:,} contexts")
+
+
+@functools.lru_cache(maxsize=8)
+def waterfall(*, draft_tokens: int, similarity: int, temperature: str, seed: int, steps: int) -> Waterfall:
+    """Speculative decoding of a small text. `similarity` in parts of a hundred."""
+    pair = Pair(temperature, similarity)
+    found, shown = run(pair, draft_tokens, seed, MEASURED_STEPS, steps)
+    rate = measured_acceptance(found.accepted, found.looked_at)
+    return Waterfall(
+        draft_tokens=draft_tokens, steps=shown, acceptance=rate, exact=exact_acceptance(pair, found.contexts),
+        expected=expected_tokens(rate, draft_tokens), measured=measured_tokens(found.accepted + found.steps, found.steps),
+        wasted_share=wasted_share(found.steps * draft_tokens - found.accepted, found.steps * (draft_tokens + 1)),
+        curve=curve(pair, seed, rate.value))
+
+
+def curve(pair: Pair, seed: int, rate: float) -> tuple[Rung, ...]:
+    """Tokens a step for each draft length, measured on the steps of the longest: what shorter ones would have kept."""
+    found, _ = run(pair, LONGEST_CURVE, seed, CURVE_STEPS)
+    return tuple(Rung(draft_tokens=length, expected=expected_tokens.plain(rate, length),
+                      measured=found.tokens_a_step(length)) for length in range(1, LONGEST_CURVE + 1))
