@@ -177,11 +177,11 @@ def saturated(values: object, packed: Packed) -> int:
     ends = format_of(packed.format).ends
     if not ends:
         return 0
-    levels = [dequantise(replace(packed, codes=np.full_like(packed.codes, code))).astype(np.float64) for code in ends]
-    low, low_inner, high_inner, high = levels
-    swap = low > high  # a negative scale turns the order round
-    low, high = np.where(swap, high, low), np.where(swap, low, high)
-    low_inner, high_inner = np.where(swap, high_inner, low_inner), np.where(swap, low_inner, high_inner)
-    given = np.asarray(values, np.float32).reshape(packed.shape)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):  # the outermost level may be one that no weight needs: infinite
+        levels = [dequantise(replace(packed, codes=np.full_like(packed.codes, code))).astype(np.float64) for code in ends]
+        given = np.asarray(values).astype(np.float32).reshape(packed.shape)
+        low, low_inner, high_inner, high = levels
+        swap = low > high  # a negative scale turns the order round
+        low, high = np.where(swap, high, low), np.where(swap, low, high)
+        low_inner, high_inner = np.where(swap, high_inner, low_inner), np.where(swap, low_inner, high_inner)
         return int(((given > high + (high - high_inner) / 2) | (given < low - (low_inner - low) / 2)).sum())

@@ -16,7 +16,7 @@ from pycore.pack import scales as scale_types
 from pycore.pack.groups import magnitude
 from pycore.pack.minifloat import E4M3FN, E5M2, Minifloat
 from pycore.pack.packed import Packed, Section, own, whole
-from pycore.pack.values import as_rows, checked_size, chosen, refuse_non_finite
+from pycore.pack.values import LARGEST, as_rows, checked_size, chosen, refuse_non_finite
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -40,7 +40,7 @@ def quantise(values: object, *, kind: str = "e4m3", granularity: str = "channel"
     scales, scale_bytes = np.ones((1, 1), np.float32), b""
     if granularity != "none":
         largest = magnitude(rows.reshape(1, -1) if granularity == "tensor" else rows)
-        if not np.isfinite(largest).all():
+        if not (largest <= LARGEST).all():
             refuse_non_finite(rows)
         scales, scale_bytes = scale_types.stored(largest / np.float32(small.largest), "float32")
     factors = None if granularity == "none" else np.broadcast_to(scale_types.reciprocal(scales), (len(rows), 1))

@@ -30,9 +30,9 @@ def quantise(values: object) -> Packed:
 
     blocks, shape = block_tools.in_blocks(values, BLOCK)
     low, high = extremes(blocks)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # a range that float32 cannot hold is refused below, as a scale
         scales = (high - low) / np.float32(15)
-    codes = cut(blocks, low, scales)
+        codes = cut(blocks, low, scales)
     (stored, scales), (stored_low, low) = (block_tools.half_bytes(one.reshape(-1)) for one in (scales, low))
     return made(codes, scales, low, shape, pack(codes, stored, stored_low).tobytes())
 

@@ -54,8 +54,9 @@ def six_bits(values: "ndarray") -> tuple["ndarray", "ndarray", "ndarray"]:
 
     grouped = values.reshape(-1, 8)
     largest = np.maximum(grouped.max(axis=1, keepdims=True), 0)
-    with np.errstate(divide="ignore"):
-        inverse = np.where(largest > 0, np.float32(63) / largest, np.float32(0))
+    with np.errstate(divide="ignore", over="ignore"):
+        inverse = np.float32(63) / largest
+    inverse = np.where(np.isfinite(inverse), inverse, np.float32(0))
     steps = np.minimum(np.rint(inverse * grouped), 63).astype(np.uint8)
     stored, unit = block_tools.half_bytes((largest / np.float32(63)).reshape(-1))
     return steps, unit.reshape(-1, 1), stored

@@ -32,10 +32,10 @@ def scale_and_minimum(columns: "ndarray", weights: "ndarray", top: int, tries: i
     import numpy as np
 
     low, high = np.minimum(columns.min(axis=0), 0).astype(np.float32), columns.max(axis=0)
-    flat = high == low
     sums = sequential(weights), sequential(weights * columns)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         inverse = np.float32(top) / (high - low)
+        flat = ~np.isfinite(inverse)  # one value, or so small that no float16 scale is left of it: 0, not a cast of NaN
         scale = np.float32(1) / inverse
         codes = rounded(columns, low, inverse, top)
         best = weighted_error(columns, weights, codes, scale, low)

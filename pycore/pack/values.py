@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 MOST_VALUES = 1 << 28  # 1 GiB of 32-bit floats: what one call may hold
+# Scales and zeros round: what comes back may exceed what was given by half a step of 4 bits, a fifteenth, and has to stay
+# within float32's 3.4e38.
+LARGEST = 3e38
 ACCEPTED = "give at least one finite number, as a list, a list of lists, or an array"
 
 
@@ -15,7 +18,7 @@ def as_rows(values: object, *, finite: bool = True) -> tuple["ndarray", tuple[in
     """(rows, columns) of float32, and the shape as given; a flat list is one row.
 
     Numbers of higher precision are rounded to float32 first, as a checkpoint's weights are. Raises InputError for
-    text, nothing, ragged lists, and (with `finite`) for NaN, infinity and what float32 cannot hold.
+    text, nothing, ragged lists, and (with `finite`) for NaN, infinity and magnitudes above `LARGEST`.
     """
     array = as_array(values)
     if finite:
@@ -40,16 +43,16 @@ def as_array(values: object) -> "ndarray":
 
 
 def refuse_non_finite(array: "ndarray") -> None:
-    """Raise InputError at the first NaN or infinity, with its place."""
+    """Raise InputError at the first NaN, infinity or number above `LARGEST`, with its place."""
     import numpy as np
 
-    # Both ends are finite only when all is: NaN spreads through a minimum.
-    if np.isfinite(array.min()) and np.isfinite(array.max()):
+    # Both ends are within the limit only when all is: NaN spreads through a minimum, and compares as false.
+    if -LARGEST <= array.min() and array.max() <= LARGEST:
         return
-    first = int(np.flatnonzero(~np.isfinite(array))[0])
+    first = int(np.flatnonzero(~(np.abs(array) <= LARGEST))[0])
     shown = f"{array.reshape(-1)[first]} at index {first}"
     raise InputError("values", shown, "this format has no code for NaN or infinity; give finite numbers of at most "
-                                      "3.4028e38")
+                                      f"{LARGEST:.0e}".replace("e+", "e"))
 
 
 def padded(rows: "ndarray", multiple: int, *, fill: str = "edge") -> "ndarray":

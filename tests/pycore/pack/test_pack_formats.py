@@ -158,6 +158,24 @@ def test_huge_values_are_refused_where_the_scale_cannot_hold_them():
         assert np.isfinite(formats.dequantise(formats.quantise(name, [3e38, -3e38] * 32))).all()
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("values", [
+    np.float32([[3.4028234e38, -3.4028234e38]]), np.float32([[-3.39e38] * 40]), np.float32([[2.99e38, -3e38, 1.0] * 20]),
+    np.float32([[1e-45, -1e-45, 3e-45] * 90]), np.float32([[1e-38, 3e-39, -7e-40] * 90]), np.float32([[1e30, 1e-30, 0.0] * 90])],
+    ids=("largest", "large", "limit", "least", "subnormal", "far apart"))
+@pytest.mark.parametrize(("name", "options"), variants())
+def test_the_ends_of_float32_come_back_finite_or_are_refused(name, options, values):
+    """A scale rounded up must not make infinity of the largest weight, nor a tiny one a NaN that is cast to a code."""
+    values = np.resize(values, (32, 320)) if options.get("metadata") == "cutlass" else values
+    try:
+        packed = formats.quantise(name, values, **options)
+    except InputError as refusal:
+        assert refusal.field == "values" and np.abs(values).max() > 1e29
+        return
+    assert np.isfinite(formats.dequantise(packed)).all() or options.get("overflow") == "nan"
+    assert formats.saturated(values, packed) <= values.size
+
+
 @pytest.mark.parametrize("name", IDS)
 def test_bytes_that_do_not_fit_the_shape_are_refused(name):
     packed = formats.quantise(name, weights(8, 64))
