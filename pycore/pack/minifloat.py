@@ -71,11 +71,14 @@ def value(kind: Minifloat, code: int) -> float:
     return sign * math.ldexp(fraction, max(exponent, 1) - kind.bias)
 
 
+@functools.cache
 def table(kind: Minifloat) -> "ndarray":
-    """The value of every code, float32."""
+    """The value of every code, float32; not to be written to."""
     import numpy as np
 
-    return np.array([value(kind, code) for code in range(kind.codes)], np.float32)
+    found = np.array([value(kind, code) for code in range(kind.codes)], np.float32)
+    found.flags.writeable = False
+    return found
 
 
 def decode(codes: "ndarray", kind: Minifloat) -> "ndarray":

@@ -1,15 +1,16 @@
 """GPTQ on a small layer, column after column: what each step sees and pushes on, and where the variants end."""
 
 import functools
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pycore.errors import InputError
 from pycore.pack import gptq
 from pycore.pack.grid import Grid
-from pycore.quality.kept import kept
+from pycore.quality import methods
+from pycore.quality.kept import kept, kept_in_steps
 from pycore.quality.methods import Calibration
-from pycore.quality.prepared import inputs_of
 from pycore.quality.weights import Weights
 
 if TYPE_CHECKING:
@@ -83,24 +84,23 @@ def layer_of(weights: Weights) -> "ndarray":
     return weights.values[:MOST_ROWS, :MOST_COLUMNS]
 
 
-@functools.lru_cache(maxsize=4)
 def hessian_of(weights: Weights, setting: Setting) -> "ndarray":
     """The layer's Hessian. Raises InputError."""
     columns = layer_of(weights).shape[1]
     if setting.group and columns % setting.group:
         raise InputError("grid_group", setting.group, f"accepted: what divides the layer's {columns} columns; 0 for a row")
-    return gptq.hessian(inputs_of(setting.inputs, setting.seed, setting.samples, columns), setting.damping)
+    return methods.hessian_of(setting.inputs, setting.seed, setting.samples, columns, setting.damping)
 
 
 @kept(12)
 def run(weights: Weights, setting: Setting, calibration: Calibration) -> tuple[tuple[gptq.Step, ...], gptq.Layer]:
     """Every step (working copies kept) and the end. Raises InputError."""
     matrix, kept = hessian_of(weights, setting), []
-    walking = gptq.steps(layer_of(weights), matrix, grid=Grid(bits=setting.bits, scale_type="float32"), group=setting.group,
+    taken = gptq.steps(layer_of(weights), matrix, grid=Grid(bits=setting.bits, scale_type="float32"), group=setting.group,
                          act_order=calibration.act_order, factor=calibration.factor)
     while True:
         try:
-            step = next(walking)
+            step = next(taken)
         except StopIteration as stop:
             return tuple(kept), stop.value
         except InputError as fault:
@@ -111,13 +111,19 @@ def run(weights: Weights, setting: Setting, calibration: Calibration) -> tuple[t
         kept.append(replace(step, weights=step.weights.copy()))
 
 
-@functools.lru_cache(maxsize=4)
 def variants(weights: Weights, setting: Setting) -> tuple[Variant, ...]:
     """Where each variant ends. Raises InputError."""
+    return varying.whole(weights, setting)
+
+
+@kept_in_steps(4)
+def varying(weights: Weights, setting: Setting) -> Generator[str, None, tuple[Variant, ...]]:
+    """The same, yielding each variant's name before it is run."""
     nearest = gptq.round_to_nearest(layer_of(weights), hessian_of(weights, setting),
                                     grid=Grid(bits=setting.bits, scale_type="float32"), group=setting.group).objective
     found = [Variant(name="nearest", label="rounding to nearest", objective=nearest, ratio=ratio(nearest, nearest))]
     for name, label, act_order, bug in VARIANTS:
+        yield label
         end = run(weights, setting, Calibration(act_order=act_order, bug=bug, damping=setting.damping))[1].objective
         found.append(Variant(name=name, label=label, objective=end, ratio=ratio(end, nearest)))
     return tuple(found)
@@ -143,11 +149,18 @@ def partial(weights: Weights, setting: Setting, calibration: Calibration) -> tup
     return tuple(sums.tolist())
 
 
-@kept(4)
 def walk(weights: Weights, setting: Setting, calibration: Calibration, step: int) -> Walk:
     """The layer after `step` columns (at most all); equal questions give the same object. Raises InputError."""
+    return walking.whole(weights, setting, calibration, step)
+
+
+@kept_in_steps(4)
+def walking(weights: Weights, setting: Setting, calibration: Calibration, step: int) -> Generator[str, None, Walk]:
+    """The same, yielding what comes next."""
     import numpy as np
 
+    ends = yield from varying(weights, setting)
+    yield "every step"
     steps, end = run(weights, setting, calibration)
     layer, done = layer_of(weights), min(step, len(steps))
     states = (layer.astype(np.float64), *(one.weights for one in steps))
@@ -158,4 +171,4 @@ def walk(weights: Weights, setting: Setting, calibration: Calibration, step: int
         weights=layer, working=states[done], pushed=states[done] - states[max(done - 1, 0)], done=done, order=end.order,
         column=now.column if now else -1, error=now.error if now else np.zeros(layer.shape[0]),
         factor=now.factor if now else np.zeros(layer.shape[1]), codes=end.codes, chosen=name,
-        partial=partial(weights, setting, calibration), variants=variants(weights, setting))
+        partial=partial(weights, setting, calibration), variants=ends)

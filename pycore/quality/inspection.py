@@ -11,8 +11,9 @@ from pycore.pack.formats import Format, format_of
 from pycore.pack.measures import Error
 from pycore.pack.packed import Packed
 from pycore.pack.sums import folded_sum
-from pycore.quality.prepared import Methods, Options, prepared
+from pycore.quality.prepared import Methods, Options, Prepared, prepared
 from pycore.quality.registers import Share, shares
+from pycore.quality.rounding import blocks
 from pycore.quality.weights import Weights
 
 if TYPE_CHECKING:
@@ -91,11 +92,17 @@ def inspect(weights: Weights, format_id: str, options: Options, methods: Methods
     return Inspection(
         format=one.id, label=one.label, formula=one.formula, options=options_used(one, packed), packed=packed,
         restored=restored, error=error, block_columns=block, non_finite=non_finite, shares=shares(packed),
-        blocks=measures.by_block(weights.values, restored, block) if known and count <= MOST_BLOCKS else (),
+        blocks=block_errors(weights, restored, block, ready, (format_id, options)) if known and count <= MOST_BLOCKS else (),
         saturated=formats.saturated(values, packed), notes=ready.notes if ready else (),
         bits_per_weight=bits_term(packed), compression=measures.compression(
             weights=packed.weights, stored_bytes=len(packed.data), bits_before=BITS_BEFORE),
         **theory(weights, one, error))
+
+
+def block_errors(weights: Weights, restored: "ndarray", block: int, ready: Prepared | None,
+                 asked: tuple[str, Options]) -> tuple[Error, ...]:
+    """The error of every group; a method moves other rows than those set by hand."""
+    return measures.by_block(weights.values, restored, block) if ready else blocks(weights, restored, block, *asked)
 
 
 def theory(weights: Weights, one: Format, error: Error | None) -> dict[str, Term | None]:

@@ -1,5 +1,7 @@
 """What rotation, SmoothQuant, AWQ and GPTQ buy on one layer: the error of its outputs, in the chosen format."""
 
+import functools
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -7,7 +9,7 @@ from pycore.errors import InputError
 from pycore.pack import formats, gptq, linear, measures, smoothing
 from pycore.pack.formats import format_of
 from pycore.pack.grid import Grid
-from pycore.quality.kept import kept
+from pycore.quality.kept import kept_in_steps
 from pycore.quality.prepared import SEARCH_COLUMNS, SEARCH_ROWS, Methods, Options, inputs_of, prepared
 from pycore.quality.weights import Weights
 
@@ -52,23 +54,49 @@ class Calibration:
         return gptq.FACTORS[self.bug]
 
 
-@kept(4)
 def compared(weights: Weights, format_id: str, options: Options, methods: Methods,
              calibration: Calibration) -> tuple[Method, ...]:
     """Every method on the layer; equal questions give the same object. Raises InputError where the format refuses it."""
+    return comparing.whole(weights, format_id, options, methods, calibration)
+
+
+@kept_in_steps(4)
+def comparing(weights: Weights, format_id: str, options: Options, methods: Methods,
+              calibration: Calibration) -> Generator[str, None, tuple[Method, ...]]:
+    """The same, yielding the name of each method before it is tried: a newer question need not wait for them all."""
     layer = weights.values[:SEARCH_ROWS, :SEARCH_COLUMNS]
-    matrix = linear.gram(inputs_of(methods.inputs, methods.seed + HELD_OUT, HELD_SAMPLES, layer.shape[1]))
+    matrix = held_out(methods, layer.shape[1])
     off = replace(methods, rotation=False, smoothing=False, awq=False)
     back = formats.dequantise(formats.quantise(format_id, layer, **dict(options)))
     plain = judged("plain", "The format alone", layer, back, matrix, None, ())
     found = [plain]
     for name, label, switch in (("rotation", "Hadamard rotation", "rotation"), ("smoothquant", "SmoothQuant", "smoothing"),
                                 ("awq", "AWQ", "awq")):
+        yield label
         found.append(attempt(name, label, layer, replace(off, **{switch: True}), format_id, options, matrix, plain))
+    yield "GPTQ"
     found.append(with_gptq(layer, format_id, options, methods, matrix, plain, calibration))
     if methods.any:
+        yield methods.words
         found.append(attempt("chosen", methods.words, layer, methods, format_id, options, matrix, plain))
     return tuple(found)
+
+
+def held_out(methods: Methods, columns: int) -> "ndarray":
+    """X^T X of the inputs that methods are judged on."""
+    return gram_of(methods.inputs, methods.seed + HELD_OUT, HELD_SAMPLES, columns)
+
+
+@functools.lru_cache(maxsize=4)
+def gram_of(kind: str, seed: int, samples: int, columns: int) -> "ndarray":
+    """X^T X of inputs: no weight is in it, so that a moved one finds it made."""
+    return linear.gram(inputs_of(kind, seed, samples, columns))
+
+
+@functools.lru_cache(maxsize=4)
+def hessian_of(kind: str, seed: int, samples: int, columns: int, damping: float) -> "ndarray":
+    """GPTQ's Hessian of the calibration inputs: likewise. Raises InputError."""
+    return gptq.hessian(inputs_of(kind, seed, samples, columns), damping)
 
 
 def attempt(name: str, label: str, layer: "ndarray", methods: Methods, format_id: str, options: Options,
@@ -107,8 +135,7 @@ def with_gptq(layer: "ndarray", format_id: str, options: Options, methods: Metho
         return absent("gptq", label, found)
     grid, group = found
     try:
-        inputs = inputs_of(methods.inputs, methods.seed, methods.samples, layer.shape[1])
-        hessian = gptq.hessian(inputs, calibration.damping)
+        hessian = hessian_of(methods.inputs, methods.seed, methods.samples, layer.shape[1], calibration.damping)
         made = gptq.quantise(layer, hessian, grid=grid, group=group, act_order=calibration.act_order,
                              factor=calibration.factor)
     except InputError as fault:

@@ -1,8 +1,9 @@
 """quantbench: see the bits, measure the error, choose the format. The answer, and how the core composes it."""
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pycore import cache
 from pycore.cache import Needs
@@ -142,7 +143,7 @@ def bench(query: Query) -> Iterator[Progress]:
         yield Progress(stage="formats", fraction=0.5 * number / len(compared))
         frontier.measured(weights, one)
     ask_methods, ask_walk = asked(query, weights, options)
-    at_hand = methods.compared.holds(*ask_methods) and columns.walk.holds(*ask_walk)
+    at_hand = methods.comparing.holds(*ask_methods) and columns.walking.holds(*ask_walk)
     known = finite(weights)
     return Bench(
         weights=weights, inspection=found, view=view_of(found, min(query.weight, weights.count - 1)), unused=unused,
@@ -151,13 +152,24 @@ def bench(query: Query) -> Iterator[Progress]:
         pending=known and not at_hand)
 
 
-def with_methods(query: Query, first: Bench) -> Iterator[Progress]:
+def with_methods(query: Query, first: Bench) -> Generator[Progress, None, Bench]:
     """Progress, then the Bench with methods and walk. Raises InputError."""
     ask_methods, ask_walk = asked(query, first.weights, options_of(query)[0])
-    yield Progress(stage="GPTQ column by column", fraction=0.6)
-    walk = columns.walk(*ask_walk)
-    yield Progress(stage="rotation, SmoothQuant, AWQ, GPTQ", fraction=0.7)
-    return replace(first, methods=methods.compared(*ask_methods), walk=walk, pending=False)
+    walk = yield from told(columns.walking(*ask_walk), "GPTQ column by column", 0.5)
+    found = yield from told(methods.comparing(*ask_methods), "methods", 0.75)
+    return replace(first, methods=found, walk=walk, pending=False)
+
+
+def told(parts: Generator[str, None, Any], stage: str, start: float) -> Generator[Progress, None, Any]:
+    """Progress for each part that is named; then what they come to."""
+    done = 0
+    while True:
+        try:
+            name = next(parts)
+        except StopIteration as stop:
+            return stop.value
+        yield Progress(stage=f"{stage}: {name}", fraction=start + 0.04 * done)
+        done += 1
 
 
 def prepare(query: Query) -> Methods:

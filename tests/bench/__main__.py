@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("sizing", "scheduling", "tokens", "packing", "browser")
+NAMES = ("sizing", "scheduling", "tokens", "packing", "browser", "live")
 
 
 def main() -> None:

@@ -31,12 +31,8 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
 
 def in_pyodide(folder: Path, studio: str) -> None:
     """Re-render and boot times in Node's Pyodide."""
-    files = vendored(Record())
-    runtime = runtime_folder(files, folder / "runtime")
-    studios = studios_in(ROOT, ())
-    on_path(ROOT, studios)
-    app = folder / "app.zip"
-    app.write_bytes(app_zip(ROOT, studios))
+    files, studios = vendored(Record()), studios_in(ROOT, ())
+    runtime, app = runtime_and_app(folder)
     asked = [{"type": "ask", "id": index, "studio": studio, "form": form, "source": ""} for index, form in enumerate(EDITS)]
     (folder / "asked.json").write_text(json.dumps(asked))
     times = json.loads(node.run(Path(__file__).with_name("rerender.mjs"), str(runtime), str(app), str(folder / "asked.json")))
@@ -53,6 +49,20 @@ def in_pyodide(folder: Path, studio: str) -> None:
             boots[kind].append(json.loads(out)["seconds"])
     ratio = statistics.median(boots["snapshot"]) / statistics.median(boots["plain"])
     print(f"snapshot boot takes {ratio:.2f} of the plain boot in the same run (target: at most 0.25)")
+
+
+def runtime_and_app(folder: Path) -> tuple[Path, Path]:
+    """Pyodide's folder with its packages, and the application's zip."""
+    files = vendored(Record())
+    runtime = runtime_folder(files, folder / "runtime")
+    for name, path in files.items():
+        if name.endswith(".whl"):
+            (runtime / name).write_bytes(path.read_bytes())
+    studios = studios_in(ROOT, ())
+    on_path(ROOT, studios)
+    app = folder / "app.zip"
+    app.write_bytes(app_zip(ROOT, studios))
+    return runtime, app
 
 
 def in_chromium(folder: Path, studio: str) -> None:

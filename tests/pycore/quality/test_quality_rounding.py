@@ -10,6 +10,8 @@ import pytest
 from pycore.errors import InputError
 from pycore.pack import formats
 from pycore.quality import frontier, rounding
+from pycore.quality.inspection import inspect
+from pycore.quality.prepared import Methods
 from pycore.quality.weights import Weights, drawn, edited, typed
 
 
@@ -66,6 +68,16 @@ def test_a_changed_row_alone_is_quantised(monkeypatch):
         rounding.rounded(changed, one.format, one.options)
     assert {name for name, rows in seen if rows == 64} == {"int8", "nf4", "fp8-e4m3", "nvfp4", "bitnet-2bit", "bitnet-5in8"}
     assert sum(rows == 1 for _, rows in seen) == 24
+
+
+@pytest.mark.parametrize("preset", ["normal", "outlier-channel"])
+def test_blocks_of_untouched_rows_are_kept_and_the_same(preset):
+    base = drawn(preset, 4, 9, 200)
+    for one in formats.FORMATS:
+        for edits in ("0=0.5", "199=0,200=-0.3,1799=1e-4"):
+            changed = edited(base, edits)
+            plain = replace(changed, before=None, touched=())
+            assert inspect(changed, one.id, (), Methods()).blocks == inspect(plain, one.id, (), Methods()).blocks, one.id
 
 
 def test_what_is_refused_is_refused_in_the_same_words():
