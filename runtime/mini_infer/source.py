@@ -49,7 +49,6 @@ def open_source(name: str, *, dtype: str = "float32", device: str = "auto", say:
     if beyond := [token for token in found.end if token >= sizes.vocabulary]:
         raise SourceError(name, f"ends a text with token {beyond[0]:,}; the model has {sizes.vocabulary:,}")
     room.refuse_weights(sizes, numbers, where)
-    say(f"reading {path.name}")
     return Source(name=name, model=files.load(path, numbers, where), words=found, place=path,
                   files=files.shards(path) if path.is_dir() else (path,))
 

@@ -1,0 +1,32 @@
+"""The model that a command runs: named as its first word or by --model, opened, and put into an engine."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pycore.cli.mini_infer import engine
+from pycore.cli.mini_infer.say import say
+from pycore.cli.mini_infer.setup_options import choices
+from pycore.errors import InputError
+from pycore.systems.mini_infer_setup import Choices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """What was chosen, the model (`runtime.mini_infer.source.Source`) and the engine that it runs in."""
+
+    chosen: Choices
+    source: Any
+    engine: Any
+
+
+def chosen_by(options: dict[str, Any], word: str | None) -> Choices:
+    """The choices at start; `word` is the model as the command's own argument. Raises InvalidQuery, InputError."""
+    if word is not None and options.get("model") not in (None, word):
+        raise InputError("model", options["model"], f"accepted: once; the command already names {word}")
+    return choices(options, **({} if word is None else {"model": word}))
+
+
+def opened(chosen: Choices) -> Opened:
+    """The model, read, and its engine. Raises StudioError."""
+    source = engine.part("source").open_source(chosen.model, dtype=chosen.dtype, device=chosen.device, say=say)
+    return Opened(chosen=chosen, source=source, engine=engine.part("setup").Setup.of(chosen).engine(source))

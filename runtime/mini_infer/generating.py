@@ -1,0 +1,181 @@
+"""Prompts in, texts out as they come, in one process without a server: what `generate` and `chat` run.
+
+All prompts run as one continuous batch; a text is handed on token by token, with the times that its reader saw.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from pycore.errors import InputError
+from runtime.mini_infer.engine import Engine
+from runtime.mini_infer.generation import GREEDY, Finish, Generation, Output
+from runtime.mini_infer.sampling import Choice, Sampling
+from runtime.mini_infer.stream import TextStream
+from runtime.mini_infer.usage import Usage
+from runtime.mini_infer.words import Message, Words
+
+DEFAULT_TOKENS = 256
+Heard = Callable[["Text", str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One prompt: a raw text, or the messages of a conversation. `max_tokens` None: DEFAULT_TOKENS, or what still fits."""
+
+    prompt: str = ""
+    messages: tuple[Message, ...] = ()
+    max_tokens: int | None = None
+    min_tokens: int = 0
+    samples: int = 1
+    ignore_end: bool = False
+    stops: tuple[str, ...] = ()
+    include_stop: bool = False
+    sampling: Sampling = GREEDY
+
+    def ids(self, words: Words) -> tuple[int, ...]:
+        """Its tokens. Raises InputError where there is none."""
+        found = words.chat(self.messages) if self.messages else words.encode(self.prompt, specials=True)
+        if not found:
+            raise InputError("prompt", self.prompt, "accepted: text of at least one token")
+        return found
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Text:
+    """One text under way: prompt `index`, continuation `sample` of it. Times in nanoseconds of the engine's clock."""
+
+    id: str
+    index: int
+    sample: int
+    asked: Asked
+    stream: TextStream
+    end: tuple[int, ...]
+    asked_ns: int
+    tokens: list[int] = field(default_factory=list)
+    choices: list[Choice] = field(default_factory=list)
+    text: str = ""
+    first_ns: int | None = None
+    last_ns: int | None = None
+    finish: Finish | None = None
+    reason: str = ""
+    usage: Usage | None = None
+
+    def hears(self, token: int) -> bool:
+        """Take a token; whether a stop string ends the text. What ends it as a token is not part of it."""
+        self.tokens.append(token)
+        if token in self.end and not self.asked.ignore_end and len(self.tokens) >= self.asked.min_tokens:
+            return False
+        return self.stream.ends_with(token)
+
+    @property
+    def stop(self) -> str | None:
+        """The stop string that ended it."""
+        return self.stream.stopped
+
+    @property
+    def first_token_s(self) -> float | None:
+        """Seconds from asking to the first token."""
+        return None if self.first_ns is None else (self.first_ns - self.asked_ns) / 1e9
+
+    @property
+    def token_s(self) -> float | None:
+        """Mean seconds from one token to the next; None before the second."""
+        return (self.last_ns - self.first_ns) / 1e9 / (len(self.tokens) - 1) if len(self.tokens) > 1 else None
+
+
+class Batch:
+    """Texts that run together on one engine. `prompts`: the tokens of each prompt."""
+
+    def __init__(self, engine: Engine, words: Words):
+        self.engine, self.words = engine, words
+        self.texts: dict[str, Text] = {}
+        self.prompts: list[tuple[int, ...]] = []
+        self.steps = 0
+
+    def add(self, asked: Asked) -> tuple[Text, ...]:
+        """Ask for a prompt's continuations. Raises InputError for what can never run."""
+        ids, index = asked.ids(self.words), len(self.prompts)
+        most = asked.max_tokens
+        if most is None:
+            most = max(1, asked.min_tokens, min(DEFAULT_TOKENS, self.left(ids)))
+        texts = tuple(Text(
+            id=f"{index}/{sample}" if sample else str(index), index=index, sample=sample, asked=asked, end=self.words.end,
+            asked_ns=self.engine.clock(), stream=TextStream(
+                self.words, stops=asked.stops, include_stop=asked.include_stop, min_tokens=asked.min_tokens,
+                begun=not asked.messages)) for sample in range(asked.samples))
+        hears = tuple(text.hears for text in texts)
+        self.engine.add(Generation(
+            id=str(index), prompt=ids, max_tokens=most, min_tokens=asked.min_tokens, end=self.words.end,
+            ignore_end=asked.ignore_end, sampling=asked.sampling, samples=asked.samples,
+            stop_when=hears if len(hears) > 1 else hears[0]))
+        self.prompts.append(ids)
+        self.texts |= {text.id: text for text in texts}
+        return texts
+
+    def left(self, ids: Sequence[int]) -> int:
+        """How many tokens may follow a prompt: by the longest text, and by the pool, which need not hold the last one."""
+        scheduler = self.engine.scheduler
+        most = min(scheduler.limits.max_model_length, scheduler.pool.total * scheduler.pool.block_size + 1)
+        return most - len(ids)
+
+    def run(self, heard: Heard, *, given_up: Callable[[], bool] = lambda: False) -> None:
+        """Step until all texts are over; `heard` is told of every part of one and, with its end, of the rest.
+
+        Once `given_up` says so, what is under way ends as "aborted".
+        """
+        while not self.engine.idle:
+            if given_up():
+                self._abort(heard)
+                return
+            outputs = self.engine.step()
+            self.steps += 1
+            for output in outputs:
+                self._take(output, heard)
+
+    def _take(self, output: Output, heard: Heard) -> None:
+        text, now = self.texts[output.id], self.engine.clock()
+        if output.choice is not None:
+            text.choices.append(output.choice)
+            text.first_ns, text.last_ns = now if text.first_ns is None else text.first_ns, now
+        ended = [text] if output.finish else []
+        if output.finish and text.sample == 0 and not text.choices:  # it ended before its first token, for all its samples
+            ended = [one for one in self.texts.values() if one.index == text.index and one.finish is None]
+        for one in ended:
+            one.finish, one.reason, one.usage = output.finish, output.reason, output.usage
+        for one in ended or [text]:
+            self._say(one, heard)
+
+    def _say(self, text: Text, heard: Heard) -> None:
+        part = text.stream.take(last=text.finish is not None)
+        if text.finish == "length" and text.stop is not None:  # found in what was held back to the last
+            text.finish = "stop"
+        text.text += part
+        if part or text.finish:
+            heard(text, part)
+
+    def _abort(self, heard: Heard) -> None:
+        for text in [one for one in self.texts.values() if one.finish is None]:
+            if text.id in self.engine.live:
+                text.usage = self.engine.usage(text.id)
+            self.engine.abort(text.id)
+            text.finish = "aborted"
+            self._say(text, heard)
+
+
+def figures(texts: Iterable[Text], seconds: float) -> dict[str, object]:
+    """What a run of so many seconds comes to, over all texts."""
+    texts = list(texts)
+    used = [text.usage for text in texts if text.usage is not None]
+    output, drafted = sum(len(text.tokens) for text in texts), sum(one.drafted for one in used)
+    firsts = sorted(text.first_token_s for text in texts if text.first_token_s is not None)
+    gaps = sum(len(text.tokens) - 1 for text in texts if text.token_s is not None)
+    between = sum(text.token_s * (len(text.tokens) - 1) for text in texts if text.token_s is not None)
+    alone = [text for text in texts if text.sample == 0 and text.usage is not None]
+    return {
+        "texts": len(texts), "seconds": seconds, "prompt_tokens": sum(text.usage.prompt_tokens for text in alone),
+        "cached_tokens": sum(text.usage.cached_tokens for text in alone), "output_tokens": output,
+        "output_tokens_per_s": output / seconds if seconds else None,
+        "mean_first_token_s": sum(firsts) / len(firsts) if firsts else None,
+        "mean_token_s": between / gaps if gaps else None, "preemptions": sum(one.preemptions for one in used),
+        "drafted_tokens": drafted, "accepted_tokens": sum(one.accepted for one in used),
+    }
