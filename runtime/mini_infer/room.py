@@ -41,7 +41,7 @@ def shape(one: Configuration) -> Model:
                  intermediate_size=one.feed_forward, vocabulary=one.vocabulary, tied_embeddings=one.tied,
                  max_context=one.context, groups=(group,), qkv_bias=one.qkv_bias,
                  output_bias=one.attention_bias,
-                 qk_norm="head" if one.head_norms else None)
+                 qk_norm="per_head" if one.head_norms else None)
 
 
 def weight_bytes(one: Configuration, dtype: torch.dtype) -> int:
