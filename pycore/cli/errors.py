@@ -4,6 +4,7 @@ Status 0: answered. 1: answered, and it does not fit. 2: the question cannot be 
 failed). 3: a fault of this program. 130: interrupted. 141: the reader of a pipe went away.
 """
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from pycore.cli.output import plain
 from pycore.errors import InputError, InvalidQuery, StudioError
 
 ANSWERED, DOES_NOT_FIT, NOT_ANSWERED, FAULT, INTERRUPTED, READER_GONE = 0, 1, 2, 3, 130, 141
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 TRACEBACK_VARIABLE = "INFERENCE_STUDIOS_TRACEBACK"
 
 
@@ -24,6 +26,8 @@ class DoesNotFit(Exception):
 
 def run(command: click.Command, arguments: Sequence[str] | None = None, name: str | None = None) -> int:
     """Run a click command and return its exit status."""
+    if sys.stdout is None:  # closed by the caller, who wants only the status
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows '?', it does not fail
@@ -45,6 +49,9 @@ def run(command: click.Command, arguments: Sequence[str] | None = None, name: st
         error.show()
         return NOT_ANSWERED
     except Exception as error:  # the last line of defence; the variable shows the rest to whoever reports it
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
+            silence()
+            return say(f"Error: the output cannot be written: {error.strerror}", NOT_ANSWERED)
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
         return say(f"Internal fault: {type(error).__name__}: {error}\nPlease report the command. "
@@ -64,9 +71,14 @@ def invoke(command: click.Command, arguments: list[str], name: str) -> int:
 
 
 def reader_gone() -> int:
-    """`| head` has read enough: end as quietly as `ls` does, with nothing left to flush at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())
+    """`| head` has read enough: end as quietly as `ls` does."""
+    silence()
     return READER_GONE
+
+
+def silence() -> None:
+    """Leave nothing to flush at exit to where nothing can be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())
 
 
 def say(text: str, status: int) -> int:

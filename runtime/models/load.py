@@ -59,6 +59,8 @@ def from_gguf(name: str, path: Path, source: str) -> Loaded:
 
 def from_folder(name: str, folder: Path, source: str) -> Loaded:
     """A model from config.json, *.safetensors and tokenizer.json. Raises SourceError, ConfigError."""
+    if not (folder / "config.json").is_file():
+        raise SourceError(str(folder), "is no folder of a model: it has no config.json")
     sizes = configuration.from_file(folder / "config.json")
     files = sorted(folder.glob("*.safetensors"))
     if not files:

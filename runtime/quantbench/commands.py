@@ -3,11 +3,13 @@
 A quantised model is a folder: model.safetensors (`storage`) and tokenizer.json.
 """
 
+import copy
 import math
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from pycore.errors import InputError, SourceError
 from pycore.pack.measures import decibels
@@ -17,7 +19,7 @@ from runtime.models.supply import BIBLE, bible, file_digest
 from runtime.models.tokenizer import Tokenizer, from_file
 from runtime.quantbench import storage
 from runtime.quantbench.convert import Quantised, quantise
-from runtime.quantbench.evaluate import Mean, Reference, counted_log_probabilities, mean, windows
+from runtime.quantbench.evaluate import Mean, Windows, counted_log_probabilities, mean, side_by_side, windows
 from runtime.quantbench.schemes import Rule, parse_plan
 from runtime.quantbench.speed import decode_tokens_per_s, noisy
 from runtime.quantbench.targets import targets
@@ -32,16 +34,14 @@ def quantize(*, model: str, plan: str, out: Path, corpus: Path | None, report: R
     """Quantise a model by a plan's text (`schemes`) and write it into a folder. Raises StudioError."""
     rules = parse_plan(plan)
     report("reading the model", 0.0)
-    loaded = opened(model, report)
-    if any(target.quantised for target in targets(loaded.model)):
-        raise InputError("model", model, "accepted: a model that is not quantised yet")
+    loaded = plain(model, report)
     report("quantising", 0.2)
     found = quantise(loaded.model, rules, calibration=calibration(rules, loaded.tokenizer, corpus, report),
                      say=lambda text: report(text, 0.5))
     report("writing", 0.9)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        loaded.tokenizer.backend.save(str(out / TOKENS))
+        (out / TOKENS).write_text(loaded.tokenizer.backend.to_str(), encoding="utf-8")
     except OSError as error:
         raise SourceError(str(out), f"cannot be written: {error.strerror or error}", "out") from None
     size = storage.save(loaded.model, out / WEIGHTS, halve=True)
@@ -62,33 +62,52 @@ def evaluate(*, model: str, plan: str | None, against: str | None, corpus: Path 
     """Perplexity, and with a plan or a model `against` it the divergence from the unquantised one. Raises StudioError."""
     rules = parse_plan(plan) if plan else ()
     report("reading the model", 0.0)
-    loaded = opened(model, report)
+    loaded = plain(model, report) if rules else opened(model, report)
     text, what = sample(corpus, report)
-    held = windows(loaded.tokenizer.encode(text), window, stride, most=tokens)
     unquantised = opened(against, report) if against else loaded if rules else None
-    reference = None
-    if unquantised is not None:
-        report("scoring the unquantised model", 0.2)
-        reference = Reference(unquantised.model, held)
+    held = windows(ids_of(loaded, unquantised, text, window), window, stride, most=tokens)
     found: dict[str, object] = {"model": loaded.name, "plan": plan, "against": unquantised.name if unquantised else None,
                                 "corpus": what, "tokens": held.counted, "window": held.length, "stride": held.stride}
+    reference = None if unquantised is None else unquantised.model
     if rules:
-        report("quantising", 0.5)
+        report("quantising", 0.2)
+        reference = copy.deepcopy(loaded.model)
         found |= stored(quantise(loaded.model, rules, calibration=calibration(rules, loaded.tokenizer, corpus, report)))
-    report("scoring", 0.6)
-    if reference is None:
-        losses = torch.cat([-given.gather(1, wanted[:, None])[:, 0]
-                            for given, wanted in counted_log_probabilities(loaded.model, held)])
-        found |= perplexity("perplexity", mean(losses))
-    else:
-        scores = reference.scores_of(loaded.model)
-        found |= perplexity("perplexity", mean(scores.losses)) | perplexity("reference_perplexity", mean(reference.losses))
-        found |= interval("kl_divergence", mean(scores.divergences))
-        found |= interval("top1_agreement", mean(scores.agreements))
+    report("scoring", 0.4)
+    found |= alone(loaded.model, held) if reference is None else beside(reference, loaded.model, held)
     report("writing tokens", 0.9)
     reason = noisy()
     speed = None if reason else decode_tokens_per_s(loaded.model)
     return found | {"size_bytes": size_of(loaded), "decode_tokens_per_s": speed, "speed_note": reason}
+
+
+def alone(model: nn.Module, held: Windows) -> dict[str, object]:
+    """The perplexity of a model by itself."""
+    losses = torch.cat([-given.gather(1, wanted[:, None])[:, 0] for given, wanted in counted_log_probabilities(model, held)])
+    return perplexity("perplexity", mean(losses))
+
+
+def beside(reference: nn.Module, model: nn.Module, held: Windows) -> dict[str, object]:
+    """A model's scores and how far they are from the reference's."""
+    own, scores = side_by_side(reference, model, held)
+    return (perplexity("perplexity", mean(scores.losses)) | perplexity("reference_perplexity", mean(own.losses))
+            | interval("kl_divergence", mean(scores.divergences), most=math.inf)
+            | interval("top1_agreement", mean(scores.agreements), most=1))
+
+
+def ids_of(loaded: Loaded, unquantised: Loaded | None, text: str, window: int) -> list[int]:
+    """The ids of a text that is to be scored. Raises InputError where a score of them would mean nothing."""
+    sizes = loaded.model.configuration
+    if window > sizes.context:
+        raise InputError("window", window, f"accepted: 2 to the model's context, {sizes.context:,}")
+    if unquantised and unquantised.model.configuration.vocabulary != sizes.vocabulary:
+        raise InputError("against", unquantised.name, f"accepted: a model with the same vocabulary of {sizes.vocabulary:,}")
+    ids = loaded.tokenizer.encode(text)
+    if len(ids) < 2:
+        raise InputError("corpus", f"{len(ids)} tokens", "accepted: a text of at least two tokens")
+    if max(ids) >= sizes.vocabulary:
+        raise SourceError(loaded.name, f"has a tokenizer with token {max(ids):,}, but a vocabulary of {sizes.vocabulary:,}")
+    return ids
 
 
 def perplexity(name: str, loss: Mean) -> dict[str, object]:
@@ -97,9 +116,10 @@ def perplexity(name: str, loss: Mean) -> dict[str, object]:
     return {name: math.exp(loss.value), f"{name}_low": ends[0], f"{name}_high": ends[1]}
 
 
-def interval(name: str, one: Mean) -> dict[str, object]:
-    """A mean with its interval."""
-    return {name: one.value, f"{name}_low": one.low, f"{name}_high": one.high}
+def interval(name: str, one: Mean, most: float) -> dict[str, object]:
+    """A mean with its interval, which is cut where no value can be: below 0 and above `most`."""
+    low, high = (None if end is None else min(max(end, 0.0), most) for end in (one.low, one.high))
+    return {name: one.value, f"{name}_low": low, f"{name}_high": high}
 
 
 def opened(name: str, report: Report) -> Loaded:
@@ -109,6 +129,14 @@ def opened(name: str, report: Report) -> Loaded:
         return Loaded(name=folder.name, model=storage.load(folder / WEIGHTS), tokenizer=from_file(folder / TOKENS),
                       sha256=file_digest(folder / WEIGHTS), source=str(folder))
     return load_original(name, lambda text: report(text, 0.0))
+
+
+def plain(name: str, report: Report) -> Loaded:
+    """The same, when it is not quantised yet. Raises StudioError."""
+    loaded = opened(name, report)
+    if any(target.quantised for target in targets(loaded.model)):
+        raise InputError("model", name, "accepted: a model that is not quantised yet")
+    return loaded
 
 
 def sample(corpus: Path | None, report: Report) -> tuple[str, str]:

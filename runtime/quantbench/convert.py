@@ -43,10 +43,10 @@ def quantise(model: nn.Module, rules: Sequence[Rule], *, calibration: Tensor | N
 
     Raises InputError where a method needs calibration and none is given, or a layer cannot be quantised so.
     """
+    check(model, rules)
     wanted = {target.name: scheme_of(rules, target.layer, target.projection) for target in targets(model)}
     if not any(wanted.values()):
-        known = sorted({target.projection for target in targets(model)})
-        raise InputError("format", "rules that no projection fits", f"the model has layers of {', '.join(known)}")
+        raise InputError("format", "none", "at least one projection is to be quantised")
     needed = any(scheme and scheme.calibrated for scheme in wanted.values())
     if needed and (calibration is None or not calibration.numel()):
         raise InputError("calibration", "none", "this method looks at text: give some")
@@ -62,6 +62,16 @@ def quantise(model: nn.Module, rules: Sequence[Rule], *, calibration: Tensor | N
             if wanted[target.name]:
                 found.append(exchanged(target, wanted[target.name], step.moments[target.name]))
     return tuple(found)
+
+
+def check(model: nn.Module, rules: Sequence[Rule]) -> None:
+    """Raise InputError for a rule that fits no projection: a name misspelt must not leave a layer as it is."""
+    every = targets(model)
+    for rule in rules:
+        if not any(rule.fits(target.layer, target.projection) for target in every):
+            place = f"{'' if rule.layer is None else f'{rule.layer}.'}{rule.projection or '*'}"
+            known = ", ".join(sorted({target.projection for target in every}))
+            raise InputError("plan", place, f"the model has layers 0 to {every[-1].layer} of {known}")
 
 
 def exchanged(target: Target, scheme: Scheme, moments: Moments | None) -> Quantised:

@@ -10,7 +10,7 @@ their order (`pycore.stats.batches`), since neighbouring tokens are alike.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -102,10 +102,10 @@ def mean(values: Tensor) -> Mean:
 
 def counted_log_probabilities(model: nn.Module, text: Windows) -> Iterator[tuple[Tensor, Tensor]]:
     """(log probabilities (count, vocabulary), targets (count)) of each window's counted tokens."""
-    with torch.no_grad():
-        for window, count in text.rows:
-            logits = logits_of(model, window)[:-1][-count:]
-            yield functional.log_softmax(logits, dim=-1), window[1:][-count:]
+    for window, count in text.rows:
+        with torch.no_grad():  # not around the yield: two of these that take turns would leave gradients off for good
+            found = functional.log_softmax(logits_of(model, window)[:-1][-count:], dim=-1)
+        yield found, window[1:][-count:]
 
 
 class Reference:
@@ -130,12 +130,30 @@ class Reference:
 
     def compared(self, found: Iterator[tuple[Tensor, Tensor]]) -> Scores:
         """Scores from log probabilities and targets window by window, in the order of the text."""
-        losses, divergences, agreements = [], [], []
-        for expected, (given, targets) in zip(self.log_probabilities, found, strict=True):
-            losses.append(-given.gather(1, targets[:, None])[:, 0])
-            divergences.append(divergence(expected, given))
-            agreements.append((expected.argmax(-1) == given.argmax(-1)).float())
-        return Scores(losses=torch.cat(losses), divergences=torch.cat(divergences), agreements=torch.cat(agreements))
+        return compared(self.log_probabilities, found)
+
+
+def compared(expected: Iterable[Tensor], found: Iterable[tuple[Tensor, Tensor]]) -> Scores:
+    """Scores of log probabilities and targets, window by window, beside the reference's log probabilities `expected`."""
+    losses, divergences, agreements = [], [], []
+    for before, (given, targets) in zip(expected, found, strict=True):
+        losses.append(-given.gather(1, targets[:, None])[:, 0])
+        divergences.append(divergence(before, given))
+        agreements.append((before.argmax(-1) == given.argmax(-1)).float())
+    return Scores(losses=torch.cat(losses), divergences=torch.cat(divergences), agreements=torch.cat(agreements))
+
+
+def side_by_side(reference: nn.Module, model: nn.Module, text: Windows) -> tuple[Scores, Scores]:
+    """(the reference's, the model's) scores; both run window by window: a longer text takes no more memory."""
+    losses: list[Tensor] = []
+
+    def expected() -> Iterator[Tensor]:
+        for found, targets in counted_log_probabilities(reference, text):
+            losses.append(-found.gather(1, targets[:, None])[:, 0])
+            yield found
+
+    scores = compared(expected(), counted_log_probabilities(model, text))
+    return Scores(losses=torch.cat(losses)), scores
 
 
 def divergence(expected: Tensor, given: Tensor) -> Tensor:

@@ -97,6 +97,10 @@ class Rule:
     projection: str | None
     scheme: Scheme | None
 
+    def fits(self, layer: int, projection: str) -> bool:
+        """Whether it is for that projection of that layer."""
+        return self.layer in (None, layer) and self.projection in (None, projection)
+
 
 def parse_plan(text: str) -> tuple[Rule, ...]:
     """Rules from text, in order. Raises InputError."""
@@ -123,6 +127,6 @@ def scheme_of(rules: Sequence[Rule], layer: int, projection: str) -> Scheme | No
     """What the last rule that fits says; None where none does."""
     found = None
     for rule in rules:
-        if rule.layer in (None, layer) and rule.projection in (None, projection):
+        if rule.fits(layer, projection):
             found = rule.scheme
     return found

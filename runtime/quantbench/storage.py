@@ -28,8 +28,6 @@ KEY, VERSION = "quantbench", 1
 
 def save(model: nn.Module, path: Path, *, halve: bool = False) -> int:
     """Write a quantised model; the file's size in bytes. Raises InputError where nothing in it is quantised, SourceError."""
-    from safetensors.torch import save_file
-
     layers = {target.name: target.module for target in targets(model) if target.quantised}
     if not layers:
         raise InputError("model", type(model).__name__, "none of its layers is quantised")
@@ -44,11 +42,23 @@ def save(model: nn.Module, path: Path, *, halve: bool = False) -> int:
             continue
         seen.add(key)
         tensors[name] = (tensor.half() if halve and tensor.dtype == torch.float32 else tensor).contiguous()
+    return written(tensors, path, {KEY: json.dumps(header, sort_keys=True)})
+
+
+def written(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str]) -> int:
+    """Write a .safetensors file, whole or not at all; its size in bytes. Raises SourceError."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    partial = path.with_name(path.name + ".partial")
     try:
-        save_file(tensors, path, metadata={KEY: json.dumps(header, sort_keys=True)})
-    except OSError as error:
-        raise SourceError(str(path), f"cannot be written: {error.strerror or error}") from None
-    return path.stat().st_size
+        save_file(tensors, partial, metadata=metadata)
+        partial.replace(path)
+        return path.stat().st_size
+    except (OSError, SafetensorError) as error:
+        raise SourceError(str(path), f"cannot be written: {getattr(error, 'strerror', None) or error}", "out") from None
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

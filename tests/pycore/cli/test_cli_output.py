@@ -126,6 +126,20 @@ def test_a_reader_that_goes_away_ends_it_quietly(what):
     assert process.wait(20) == errors.READER_GONE
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+@pytest.mark.parametrize("what", ["pipe", "table"])
+def test_a_disk_without_room_is_no_fault_of_ours(what):
+    with open("/dev/full", "w") as full:
+        found = subprocess.run([sys.executable, "-c", SCRIPT, what], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert found.returncode == errors.NOT_ANSWERED
+    assert found.stderr == "Error: the output cannot be written: No space left on device\n"
+
+
+def test_a_closed_output_leaves_the_status():
+    found = subprocess.run(["sh", "-c", f"exec '{sys.executable}' -c \"$0\" pipe >&-", SCRIPT], stderr=subprocess.PIPE, text=True, check=False)
+    assert (found.returncode, found.stderr) == (errors.ANSWERED, "")
+
+
 def test_interrupt_is_clean():
     process = start("sleep")
     assert process.stdout.readline() == b"ready\n"

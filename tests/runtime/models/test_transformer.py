@@ -83,8 +83,10 @@ def test_every_weight_must_be_there_and_fit(folder_of, random_model):
 def test_names_that_load_nothing_say_what_does(tmp_path):
     with pytest.raises(UnknownName, match="smollm2-135m"):
         load.load("gpt5")
+    with pytest.raises(SourceError, match="has no config.json"):
+        load.load(str(tmp_path))
     (tmp_path / "config.json").write_text("[" * 100_000)
-    with pytest.raises(SourceError, match="config.json"):
+    with pytest.raises(SourceError, match="config.json: cannot be read"):
         load.load(str(tmp_path))
     (tmp_path / "model.gguf").write_bytes(b"")
     with pytest.raises(SourceError, match="model.gguf"):

@@ -2,6 +2,9 @@
 
 import json
 import math
+import subprocess
+import sys
+import weakref
 
 import pytest
 import torch
@@ -10,6 +13,9 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from pycore.cli import errors
 from pycore.cli import quantbench as program
+from runtime.models.load import load
+from runtime.quantbench import evaluate
+from runtime.quantbench.evaluate import Reference, side_by_side, windows
 
 TEXT = "In the beginning God created the heaven and the earth. And the earth was without form, and void. " * 40
 
@@ -79,7 +85,11 @@ def test_methods_and_plans(folder, document, words):
 
 @pytest.mark.parametrize(("words", "said"), [
     (["eval", "no-such-model"], "smollm2-135m"), (["eval", "{model}", "--corpus", "no-such-text"], "--corpus"),
-    (["quantize", "{model}", "--plan", "dwn=q6_k", "--out", "{out}"], "projection"),
+    (["quantize", "{model}", "--plan", "int4; dwn=q6_k", "--out", "{out}"], "'dwn'"),
+    (["quantize", "{model}", "--plan", "int4; 2.q=none", "--out", "{out}"], "'2.q'"),
+    (["quantize", "{model}", "--plan", "*=none", "--out", "{out}"], "at least one projection"),
+    (["eval", "{model}", "--window", "513", "--stride", "513"], "context, 512"), (["eval", "{model}", "--corpus", "/dev/null"], "--corpus"),
+    (["quantize", "{empty}/..", "--format", "int4", "--out", "{out}"], "no folder of a model"),
     (["quantize", "{model}", "--format", "q4_0", "--method", "gptq", "--out", "{out}"], "gptq"),
     (["quantize", "{model}", "--plan", "magic", "--out", "{out}"], "magic"), (["eval", "{empty}"], "holds no")])
 def test_bad_input_is_said(folder, capsys, tmp_path, words, said):
@@ -89,3 +99,35 @@ def test_bad_input_is_said(folder, capsys, tmp_path, words, said):
     status = errors.run(program.quantbench, filled, "quantbench")
     captured = capsys.readouterr()
     assert status == 2 and said in captured.err and "Internal fault" not in captured.err, captured.err
+
+
+def test_a_longer_text_takes_no_more_memory(folder, monkeypatch):
+    """The reference's answers for a whole text would be tokens x vocabulary: 59 GB for WikiText-2 and SmolLM2."""
+    place, _, backend, _ = folder
+    loaded = load(str(place))
+    held = windows(backend.encode(TEXT).ids, 64)
+    own, scores = side_by_side(loaded.model, loaded.model, held)
+    kept = Reference(loaded.model, held)
+    assert torch.equal(own.losses, kept.losses) and torch.equal(scores.losses, kept.losses) and not scores.divergences.any()
+    refs, most = [], []
+
+    def watched(*given):
+        for found, wanted in counted(*given):
+            refs.append(weakref.ref(found))
+            most.append(sum(one() is not None for one in refs))
+            yield found, wanted
+
+    counted = evaluate.counted_log_probabilities
+    monkeypatch.setattr(evaluate, "counted_log_probabilities", watched)
+    side_by_side(loaded.model, loaded.model, held)
+    assert len(most) == 2 * len(held.rows) > 12 and max(most) <= 4 and torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("room", [2_000, 60_000])
+def test_a_full_disk_is_said_and_leaves_no_half_model(folder, tmp_path, room):
+    """The limit on a file's size stands in for a disk that has no more room."""
+    command = [sys.executable, "-c", f"import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}));"
+               "from pycore.cli.quantbench import main; main()", "quantize", str(folder[0]), "--format", "int8", "--out", str(tmp_path / "out")]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 2 and "--out" in found.stderr and "cannot be written" in found.stderr, found.stderr
+    assert not list((tmp_path / "out").glob("model*"))
