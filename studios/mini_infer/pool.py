@@ -1,0 +1,132 @@
+"""The pool and the block tables of one frame, so that each block and its places in the tables find each other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pycore.scenes.film import BlockState, Film, Frame, Table
+from studios.explain import help_field, plain
+
+NAMED, DRAWN = 240, 2000  # most blocks drawn with their numbers; most drawn at all
+MOST_ROWS, MOST_SLOTS, HEAD_SLOTS = 40, 40, 32
+STATES = ("held", "shared", "cached", "blank")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One physical block."""
+
+    id: int = help_field("its number")
+    style: str = help_field("its state, and 'fresh' where this frame touched it")
+    fill: str = help_field("how full it is, as a percentage")
+    names: str = help_field("who holds it, short")
+    link: str = help_field("what it is lit with: itself, then its holders")
+    title: str = help_field("all of it in words")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """One place in a block table."""
+
+    index: int = help_field("which block of the sequence")
+    block: int = help_field("the physical block there")
+    style: str = help_field("'shared', 'fresh', both or ''")
+    fill: str = help_field("how much of it is computed, as a percentage")
+    link: str = help_field("what it is lit with")
+    title: str = help_field("in words")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One sequence and its block table."""
+
+    id: str = help_field("its name")
+    link: str = help_field("what it is lit with")
+    status: str = help_field("what it does, and why it waits")
+    style: str = help_field("'waits', 'lost' or ''")
+    tokens: str = help_field("how far it is")
+    title: str = help_field("its text")
+    slots: tuple[Slot, ...] = help_field("its block table")
+    more: str = help_field("what of the table is not drawn, or ''")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """The picture of a frame."""
+
+    cells: tuple[Cell, ...] = help_field("the physical blocks")
+    small: bool = help_field("whether they are too many to carry their numbers")
+    rows: tuple[Row, ...] = help_field("the sequences")
+    note: str = help_field("what is not drawn, or ''")
+    counts: str = help_field("how many blocks are in which state")
+    says: str = help_field("block size, pool and policy")
+
+
+def pool(film: Film, frame: Frame) -> Pool:
+    """The picture of a frame."""
+    links = {one.sequence: f"s{number}" for number, one in enumerate(frame.tables)}
+    drawn = frame.blocks
+    if len(drawn) > DRAWN:
+        drawn = [one for one in drawn if one.state != "blank"][:DRAWN]
+    states = {one.block: one for one in frame.blocks}
+    rows = tuple(row(one, links[one.sequence], film.block_size, states, frame) for one in frame.tables[:MOST_ROWS])
+    left_out = [f"{len(frame.blocks) - len(drawn):,} of the blocks are not drawn"] * (len(drawn) < len(frame.blocks))
+    left_out += [f"{len(frame.tables) - MOST_ROWS:,} more sequences"] * (len(frame.tables) > MOST_ROWS)
+    return Pool(cells=tuple(cell(one, links, film.block_size, one.block in frame.touched_blocks) for one in drawn),
+                small=len(drawn) > NAMED, rows=rows, note="; ".join(left_out), counts=counts(frame.blocks),
+                says=f"{film.blocks:,} blocks of {film.block_size:,} tokens, {plain(film.policy, 60)}")
+
+
+def counts(blocks: Sequence[BlockState]) -> str:
+    """'9 in use (2 shared), 3 cached, 4 blank'."""
+    of = {state: sum(one.state == state for one in blocks) for state in STATES}
+    shared = f" ({of['shared']:,} shared)" if of["shared"] else ""
+    return f"{of['held'] + of['shared']:,} in use{shared}, {of['cached']:,} cached, {of['blank']:,} blank"
+
+
+def cell(one: BlockState, links: dict[str, str], size: int, fresh: bool) -> Cell:
+    """One block."""
+    holders = [plain(name, 40) for name in one.holders]
+    doing = {"blank": "free, blank", "cached": "free, its content kept for the next prefix that has it"}.get(
+        one.state) or f"held by {' and '.join(holders)}"
+    content = f", {one.filled} of {size} slots: {text(one.tokens)}" if one.filled else ""
+    return Cell(id=one.block, style=f"{one.state}{' fresh' if fresh else ''}", fill=f"{100 * one.filled / size:.4g}%",
+                names=" ".join(name[:6] for name in holders), title=f"Block {one.block}: {doing}{content}",
+                link=" ".join([f"b{one.block}", *(links[name] for name in one.holders if name in links)]))
+
+
+def text(tokens: Sequence[str], limit: int = 140) -> str:
+    return plain(" ".join(tokens), limit)
+
+
+def row(table: Table, link: str, size: int, states: dict[int, BlockState], frame: Frame) -> Row:
+    """One sequence."""
+    places = list(enumerate(table.blocks))
+    if len(places) > MOST_SLOTS:
+        places = places[:HEAD_SLOTS] + places[HEAD_SLOTS - MOST_SLOTS:]
+    slots = tuple(slot(index, block, table, size, states, block in frame.touched_blocks) for index, block in places)
+    status = table.status + (f": {table.waits}" if table.waits else "")
+    if table.host_blocks:
+        status += f", {len(table.host_blocks)} blocks on the host"
+    return Row(id=plain(table.sequence, 40), link=link, status=plain(status, 120), slots=slots, tokens=progress(table),
+               style="lost" if table.sequence in frame.preempted else "waits" if table.status != "running" else "",
+               title=f"{plain(table.sequence, 40)}: {text(table.tokens, 220)}",
+               more=f"{len(table.blocks) - len(slots):,} more between" if len(slots) < len(table.blocks) else "")
+
+
+def progress(table: Table) -> str:
+    """How far a sequence is, what it was spared and what it lost."""
+    said = f"{table.prompt:,} asked, {table.generated:,} of {table.target:,} generated"
+    said += f", {table.cached:,} found in the cache" if table.cached else ""
+    times = "once" if table.preemptions == 1 else f"{table.preemptions:,} times"
+    return said + (f", preempted {times}" if table.preemptions else "")
+
+
+def slot(index: int, block: int, table: Table, size: int, states: dict[int, BlockState], fresh: bool) -> Slot:
+    """One place in a table."""
+    shared = states[block].references > 1 if block in states else False
+    filled = min(max(table.computed - index * size, 0), size)
+    style = " ".join(["shared"] * shared + ["fresh"] * fresh)
+    tokens = table.tokens[index * size:index * size + filled]
+    return Slot(index=index, block=block, style=style, fill=f"{100 * filled / size:.4g}%", link=f"b{block}",
+                title=f"{plain(table.sequence, 40)}, its block {index}, lies in block {block}: {filled} of {size} slots"
+                      f"{f', shared by {states[block].references}' if shared else ''}: {text(tokens)}")
