@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from queue import SimpleQueue
 
+from pycore.serving.plan import StepPlan
 from pycore.serving.sequence import Sequence as Scheduled
 from runtime.mini_infer.answers import Answer, Ask, Piece, Record, Unavailable, Watcher
 from runtime.mini_infer.engine import Engine
@@ -46,6 +47,8 @@ class Sample:
 
     def last(self, output: Output, text: str) -> Piece:
         """The piece that ends it: `text` and what was held back, in which a stop string may yet be found."""
+        if output.finish in ("error", "refused"):
+            return Piece(index=self.index, text=text, choice=output.choice, finish=output.finish, reason=output.reason)
         text += self.stream.flush()
         stop, finish = self.stream.stopped or self.stop, output.finish
         if finish == "length" and self.stream.stopped is not None:
@@ -89,7 +92,8 @@ class Worker:
         self._samples: dict[str, Sample] = {}
         self._names: dict[Answer, set[str]] = {}
         self._news: list[Callable[[], None]] = []  # for the loop, in order
-        self._serial = self._steps = 0
+        self._serial = 0
+        self._plan: StepPlan | None = None
         self._ending = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
@@ -121,7 +125,7 @@ class Worker:
         while not self._ending:
             try:
                 self._obey()
-                if not self._ending and not self.engine.idle:
+                if not (self._ending or self.broken or self.engine.idle):
                     self._step()
             except Exception as error:  # a fault of this program: nobody may wait for ever because of it
                 self._break(f"the engine has failed: {type(error).__name__}: {error}")
@@ -129,7 +133,7 @@ class Worker:
 
     def _obey(self) -> None:
         """All orders that are there; waits for one where there is nothing else to do."""
-        if self.engine.idle and not self._news:
+        if (self.engine.idle or self.broken) and not self._news:
             self._orders.get()()
         while not self._ending and not self._orders.empty():
             self._orders.get()()
@@ -137,12 +141,11 @@ class Worker:
     def _step(self) -> None:
         outputs = self.engine.step()
         now, plan = self.engine.clock(), self.engine.last_plan
-        ran = self.engine.scheduler.steps != self._steps
-        if ran and plan is not None:
+        if plan is not self._plan:
+            self._plan = plan
             self.watcher.step(plan.tokens)
         elif not outputs:
             time.sleep(HELD_BACK_S)
-        self._steps = self.engine.scheduler.steps
         for output in outputs:
             if output.id in self._samples:
                 self._tell(output, now)
@@ -157,7 +160,10 @@ class Worker:
         if output.finish is None:
             self._send(sample, Piece(index=sample.index, text=text, choice=output.choice))
             return
-        piece = sample.last(output, text)
+        try:
+            piece = sample.last(output, text)
+        except Exception as error:  # its text is its own trouble
+            piece = Piece(index=sample.index, finish="error", reason=f"its text failed: {error!r}")
         unborn = [name for name in self._names[sample.answer] if self._samples[name].before(sample)]
         if output.usage is not None:
             cached = output.usage.cached_tokens

@@ -42,7 +42,7 @@ Ctrl-C or SIGTERM: new requests get 503, those under way are finished for --drai
               help="Texts that may wait for a seat; beyond that clients are told to come back (429).")
 @click.option("--most-body-mebibytes", type=click.IntRange(1, 1024), default=4, show_default=True,
               help="Largest body of a request.")
-@click.option("--drain-seconds", type=click.FloatRange(0, 86400), default=30, show_default=True,
+@click.option("--drain-seconds", type=click.IntRange(0, 86400), default=30, show_default=True,
               help="How long requests under way may go on when the server is told to end.")
 @setup_options()
 def command(**options: Any) -> None:

@@ -34,7 +34,8 @@ class Settings:
 
 def application(service: Service, metrics: Metrics, settings: Settings) -> FastAPI:
     """The ASGI application of a service; it starts and stops it."""
-    made = FastAPI(title="mini-infer", docs_url=None, redoc_url=None, lifespan=lambda app: _life(service))
+    endpoints = Endpoints(service, metrics, settings)
+    made = FastAPI(title="mini-infer", docs_url=None, redoc_url=None, lifespan=lambda app: _life(service, endpoints))
     made.add_middleware(Gate, keys=settings.keys)
     if settings.origins:
         made.add_middleware(CORSMiddleware, allow_origins=list(settings.origins), allow_methods=["GET", "POST"],
@@ -42,17 +43,18 @@ def application(service: Service, metrics: Metrics, settings: Settings) -> FastA
     made.add_exception_handler(Refusal, lambda request, error: error.response())
     made.add_exception_handler(StudioError, lambda request, error: refusal(error).response())
     made.add_exception_handler(HTTPException, _http)
-    Endpoints(service, metrics, settings).join(made)
+    endpoints.join(made)
     return made
 
 
 @asynccontextmanager
-async def _life(service: Service) -> AsyncIterator[None]:
+async def _life(service: Service, endpoints: "Endpoints") -> AsyncIterator[None]:
     service.start()
     try:
         yield
     finally:
         await service.stop()
+        endpoints.tokenising.shutdown(wait=False, cancel_futures=True)
 
 
 def _http(request: Request, error: HTTPException) -> Response:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Iterator
 
 from fastapi import Request
 
@@ -47,12 +48,30 @@ def parsed(body: bytes) -> dict[str, object]:
                       code="invalid_utf8") from None
     try:
         found = json.loads(text, parse_constant=_no_constant)
+        half = next(_halves(found, ""), None) if "\\ud" in text.lower() else None
     except (ValueError, RecursionError) as error:
         raise Refusal(400, f"the body is not JSON: {str(error)[:200]}", param="body", code="invalid_json") from None
+    if half is not None:
+        raise Refusal(400, f"{half}: holds half of a surrogate pair, which is no character", param=half, code="invalid_utf8")
     if not isinstance(found, dict):
         raise Refusal(400, f"the body is a JSON {type(found).__name__}; accepted: an object", param="body",
                       code="invalid_json")
     return found
+
+
+def _halves(value: object, place: str) -> Iterator[str]:
+    """Where a text holds what JSON can say and UTF-8 cannot: 'messages[0].content'."""
+    if isinstance(value, str):
+        if any("\ud800" <= letter <= "\udfff" for letter in value):
+            yield place
+    elif isinstance(value, list):
+        for index, one in enumerate(value):
+            yield from _halves(one, f"{place}[{index}]")
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            inner = f"{place}.{name}" if place else name
+            yield from _halves(name, inner)
+            yield from _halves(one, inner)
 
 
 def _no_constant(name: str) -> None:

@@ -54,7 +54,7 @@ class Gate:
     def _check(self, header: str) -> None:
         """Raise Refusal where the key is missing or wrong; every key is compared, each in constant time."""
         kind, _, given = header.partition(" ")
-        fits = [hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), key) for key in self.keys]
+        fits = [hmac.compare_digest(given.strip().encode("latin-1"), key) for key in self.keys]
         if kind.lower() != "bearer" or not any(fits):
             raise Refusal(401, "the API key is missing or wrong: Authorization: Bearer KEY", code="invalid_api_key",
                           headers={"WWW-Authenticate": "Bearer"})

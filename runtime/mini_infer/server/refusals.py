@@ -7,6 +7,7 @@ from starlette.responses import JSONResponse
 from pycore.errors import InputError, InvalidQuery, NotKnown, StudioError
 from runtime.mini_infer.answers import Full, Unavailable
 
+LONGEST = 1000  # characters of a message or a field's name: a client's own text may be part of it
 KINDS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error",
          500: "server_error", 503: "server_error"}
 
@@ -31,8 +32,8 @@ class Refusal(Exception):
 
 
 def _sendable(text: str) -> str:
-    """Half of a surrogate pair, which JSON can say and UTF-8 cannot, written out."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    """At most LONGEST characters; half of a surrogate pair, which JSON can say and UTF-8 cannot, written out."""
+    return text[:LONGEST].encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def refusal(error: StudioError, *, param: str | None = None) -> Refusal:
@@ -43,6 +44,10 @@ def refusal(error: StudioError, *, param: str | None = None) -> Refusal:
         return Refusal(503, f"nobody is served: {error}", code="unavailable", headers={"Retry-After": "5"})
     if isinstance(error, InvalidQuery):
         error = error.errors[0]
-    if isinstance(error, InputError | NotKnown):
+    if isinstance(error, InputError):
+        field, value = param or error.field, str(error.value)
+        shown = value if len(value) <= 80 else value[:77] + "..."
+        return Refusal(400, f"{field}: {shown!r} is not accepted; {error.accepted}", param=field, code="invalid_value")
+    if isinstance(error, NotKnown):
         return Refusal(400, str(error), param=param or error.field, code="invalid_value")
     return Refusal(500, str(error), code="internal_error")

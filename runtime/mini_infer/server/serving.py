@@ -16,6 +16,7 @@ from runtime.mini_infer.server.metrics import Metrics
 from runtime.mini_infer.service import Service
 from runtime.mini_infer.words import Words
 
+KEEP_ALIVE_S = 75  # longer than clients and proxies keep a connection that nobody uses
 LAST_WORDS_S = 5  # for answers that are ready to reach their clients
 SWITCH_S = 0.001  # how long the engine's thread may hold Python's lock while the loop waits for it
 
@@ -54,6 +55,7 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self.service, self.drain_seconds = service, drain_seconds
         self.ends_at: float | None = None
+        self.listening: Callable[[], None] = lambda: None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal came."""
@@ -71,6 +73,12 @@ class Server(uvicorn.Server):
             self.should_exit = True
         return await super().on_tick(counter)
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """It listens; from now on a signal ends it in order."""
+        await super().startup(sockets)
+        if self.started:
+            self.listening()
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Those who are left are told; then connections close."""
         await self.service.stop()
@@ -84,17 +92,20 @@ def server(engine: Engine, words: Words, settings: Settings, *, name: str, queue
     service = Service(engine, words, name=name, queue=queue, watcher=metrics)
     config = uvicorn.Config(application(service, metrics, settings), log_config=None, log_level="warning", access_log=False,
                             http="h11", ws="none", loop="asyncio", lifespan="on", server_header=False,
+                            timeout_keep_alive=KEEP_ALIVE_S,
                             timeout_graceful_shutdown=LAST_WORDS_S)
     return Server(config, service, drain_seconds)
 
 
 def serve(made: Server, place: socket.socket, say: Callable[[str], None]) -> None:
-    """Serve on a socket until a signal comes. Raises InputError where somebody else has taken its address meanwhile."""
+    """Serve on a socket until a signal comes, and say where as soon as it listens. Raises InputError where somebody else has
+    taken its address meanwhile."""
     host, port = place.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     sys.setswitchinterval(SWITCH_S)
     service = made.service
-    say(f"{service.name} at http://{shown}:{port}/v1 ({service.seats} seats, at most {service.reach} tokens a text)")
+    line = f"{service.name} at http://{shown}:{port}/v1 ({service.seats} seats, at most {service.reach} tokens a text)"
+    made.listening = lambda: say(line)
     try:
         made.run(sockets=[place])
     except OSError as error:

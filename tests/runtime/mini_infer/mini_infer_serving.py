@@ -4,6 +4,7 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 
 import httpx
 import openai
@@ -11,6 +12,7 @@ import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
+from runtime.mini_infer.pieces import CHARACTERS
 from runtime.mini_infer.server import serving
 from runtime.mini_infer.server.application import Settings
 from runtime.mini_infer.setup import Setup
@@ -42,6 +44,28 @@ def write_model(folder, context: int = 512, width: int = 64) -> None:
     model.save_pretrained(folder)
 
 
+LOOP = "abcdefghijklmnopqrstuvwxyz"
+SIGNS = "é🦜日Ž"  # no byte twice, so that each says what comes next
+
+
+def write_parrot(folder, context: int = 512) -> None:
+    """A Qwen3 that says after each byte the one that follows it in a list: the alphabet, round and round, after letters and
+    line breaks; after '0' some characters of two, three and four bytes, then '1' and the end. Attention and MLP add nothing."""
+    write_model(folder, context=context, width=272)
+    model = Qwen3ForCausalLM.from_pretrained(folder)
+    chain = [*b"0" + SIGNS.encode() + b"1", END]
+    follows = dict(zip(chain, chain[1:], strict=False)) | dict(zip(LOOP.encode(), LOOP[1:].encode() + b"a", strict=True)) | {10: ord("a")}
+    ids = {byte: sorted(CHARACTERS).index(letter) for letter, byte in CHARACTERS.items()} | {END: END}
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith(("o_proj.weight", "down_proj.weight", "lm_head.weight")):
+                parameter.zero_()
+        model.model.embed_tokens.weight.copy_(torch.eye(264, 272))
+        for byte, following in follows.items():
+            model.lm_head.weight[ids[following], ids[byte]] = 4.0
+    model.save_pretrained(folder)
+
+
 @dataclass
 class Running:
     """A server that runs; `service` looks into it."""
@@ -58,12 +82,14 @@ class Running:
     def engine(self):
         return self.service.worker.engine
 
-    def client(self, **more) -> openai.OpenAI:
+    @cached_property
+    def client(self) -> openai.OpenAI:
         """The real client, without retries: what goes wrong is seen."""
-        return openai.OpenAI(base_url=f"{self.url}/v1", **({"api_key": "none", "max_retries": 0, "timeout": 30} | more))
+        return openai.OpenAI(base_url=f"{self.url}/v1", api_key="none", max_retries=0, timeout=30)
 
-    def http(self, **more) -> httpx.Client:
-        return httpx.Client(base_url=self.url, timeout=30, trust_env=False, **more)
+    @cached_property
+    def http(self) -> httpx.Client:
+        return httpx.Client(base_url=self.url, timeout=30, trust_env=False)
 
     def settled(self, within_s: float = 10) -> None:
         """Nobody is under way any more and every block is free; fails where that takes too long."""
