@@ -9,27 +9,31 @@ from torch import Tensor
 
 from pycore.errors import InputError
 from pycore.serving.plan import StepPlan, Swap
+from runtime.mini_infer.kv_formats import KvFormat, hadamard, kv_format, plain_name
 from runtime.models.configuration import Configuration
 
 
 class Cache:
-    """`blocks` blocks of `block_size` tokens: (layers, keys or values, blocks, block size, kv heads, head width).
+    """`blocks` blocks of `block_size` tokens: (layers, keys or values, blocks, block size, kv heads, row of `kept`).
 
-    `storage` is what is reserved, in its own numbers; `host` the same for swapped blocks, None without any. Raises
-    InputError where there is no memory for it.
+    `storage` is what is reserved; `host` the same for swapped blocks, None without any. `dtype` is what is read out of it,
+    and, where no format says otherwise, what is kept. Raises InputError where there is no memory for it, or no such format.
     """
 
     def __init__(self, configuration: Configuration, blocks: int, block_size: int, *, host_blocks: int = 0,
-                 dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"):
+                 dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu", kept: KvFormat | None = None):
         one = configuration
-        self.block_size, self.kv_heads, self.head_width = block_size, one.kv_heads, one.head_width
-        inner = (block_size, one.kv_heads, one.head_width)
+        self.block_size, self.kv_heads, self.head_width, self.dtype = block_size, one.kv_heads, one.head_width, dtype
+        self.kept = kept or kv_format(plain_name(dtype), one.head_width)
+        self.plain = self.kept.stored == dtype
+        self.rotation = hadamard(one.head_width, dtype, device) if self.kept.turns else None
+        inner = (block_size, one.kv_heads, self.kept.row)
         try:
             # Zeros, not whatever was there: what a mask hides is multiplied by 0, and 0 x NaN is NaN.
-            self.storage = torch.zeros((one.layers, 2, blocks, *inner), dtype=dtype, device=device)
-            self.host = torch.zeros((one.layers, 2, host_blocks, *inner), dtype=dtype) if host_blocks else None
+            self.storage = torch.zeros((one.layers, 2, blocks, *inner), dtype=self.kept.stored, device=device)
+            self.host = torch.zeros((one.layers, 2, host_blocks, *inner), dtype=self.kept.stored) if host_blocks else None
         except (RuntimeError, MemoryError):
-            size = 2 * one.layers * block_size * one.kv_heads * one.head_width * dtype.itemsize
+            size = 2 * one.layers * block_size * one.kv_heads * self.kept.row_bytes
             raise InputError("blocks", blocks, f"as many as memory holds; each of them takes {size:,} bytes") from None
 
     @property
@@ -41,14 +45,21 @@ class Cache:
         """Bytes that one block takes."""
         return self.storage[:, :, 0].numel() * self.storage.element_size()
 
+    def turned(self, x: Tensor) -> Tensor:
+        """Queries (..., head width) as the keys here are turned; and what attention found, turned back."""
+        return x if self.rotation is None else x @ self.rotation
+
     def write(self, layer: int, slots: Tensor, keys: Tensor, values: Tensor) -> None:
         """Put keys and values (n, kv heads, head width) of n tokens into slots (n): block x block size + place."""
         for kind, new in enumerate((keys, values)):
-            self.storage[layer, kind].view(-1, self.kv_heads, self.head_width).index_copy_(0, slots, new)
+            rows = new if self.plain else self.kept.encode(self.turned(new))
+            self.storage[layer, kind].view(-1, self.kv_heads, self.kept.row).index_copy_(0, slots, rows)
 
     def read(self, layer: int, tables: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of block tables (n, blocks), each (n, kv heads, blocks x block size, head width)."""
         gathered = self.storage[layer].index_select(1, tables.flatten())
+        if not self.plain:
+            gathered = self.kept.decode(gathered, self.dtype)
         shape = (2, tables.shape[0], tables.shape[1] * self.block_size, self.kv_heads, self.head_width)
         keys, values = gathered.view(shape).transpose(2, 3)
         return keys, values

@@ -10,7 +10,7 @@ from pycore.serving.scheduler import Scheduler
 from pycore.systems.mini_infer_setup import Choices, policy
 from runtime.mini_infer.cache import Cache
 from runtime.mini_infer.engine import Engine
-from runtime.mini_infer.kv_formats import TORCH, KvFormat, kv_format
+from runtime.mini_infer.kv_formats import KvFormat, kv_format, plain_name
 from runtime.mini_infer.model import Model
 from runtime.mini_infer.room import Room, free_bytes, pool
 
@@ -40,8 +40,8 @@ class Setup(Choices):
 
     def kept(self, model: Model) -> KvFormat:
         """The format of keys and values."""
-        own = next(name for name, dtype in TORCH.items() if dtype == model.dtype)
-        return kv_format(own if self.kv_format == "auto" else self.kv_format, model.configuration.head_width)
+        name = plain_name(model.dtype) if self.kv_format == "auto" else self.kv_format
+        return kv_format(name, model.configuration.head_width)
 
     def room(self, model: Model) -> Room:
         """The pool that there is memory for. Raises InputError."""
@@ -55,11 +55,9 @@ class Setup(Choices):
         model, limits = source.model, Limits(max_sequences=self.max_sequences, max_batched_tokens=self.max_batched_tokens,
                                              max_model_length=self.length(source.model))
         room, kept = self.room(model), self.kept(model)
-        if kept.name not in TORCH:
-            raise InputError("kv_format", kept.name, "accepted so far: " + ", ".join(TORCH))
         blocks = BlockPool(room.blocks, self.block_size, prefix_caching=self.prefix_caching)
         scheduler = Scheduler(policy(self.policy), blocks, limits, preemption=self.preemption, host_blocks=self.host_blocks,
                               block_bytes=room.block_bytes)
         cache = Cache(model.configuration, room.blocks, self.block_size, host_blocks=self.host_blocks,
-                      dtype=TORCH[kept.name], device=model.device)
+                      dtype=model.dtype, device=model.device, kept=kept)
         return Engine(model, scheduler, cache=cache)

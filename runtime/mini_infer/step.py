@@ -2,11 +2,12 @@
 
 A prompt, a chunk of one, what a prefix hit left over, a recomputation after a preemption, a decode: each is "tokens
 [start, start + count) of a sequence, whose keys and values before that are in its blocks". Weights are read once for all
-of them. Attention alone goes by groups: single tokens with others of about their length, longer parts one by one.
+of them. Attention alone goes by groups: single tokens with others of about their length, so a token with guesses after it,
+longer parts one by one.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -18,18 +19,29 @@ from runtime.mini_infer.model import Model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Singles:
-    """Parts of one token each. `rows` (n) in the step, `tables` (n, blocks), `mask` (n, 1, 1, tokens): what each sees."""
+class Alike:
+    """Parts of equally many tokens each: one, or a token and guesses after it.
+
+    `rows` (n x count) in the step, `tables` (n, blocks), `mask` (n, count, tokens): what each sees.
+    """
 
     rows: Tensor
     tables: Tensor
     mask: Tensor
 
     def attend(self, cache: Cache, layer: int, queries: Tensor) -> Tensor:
-        """(n, heads, head width) to the same; heads that share keys are one key head's several queries."""
+        """(n x count, heads, head width) to the same; heads that share keys are one key head's several queries."""
         keys, values = cache.read(layer, self.tables)
-        grouped = queries.view(len(queries), cache.kv_heads, -1, cache.head_width)
-        return functional.scaled_dot_product_attention(grouped, keys, values, attn_mask=self.mask).reshape(queries.shape)
+        (parts, count, _), (_, heads, width) = self.mask.shape, queries.shape
+        if count == 1:
+            grouped, mask = queries.view(parts, cache.kv_heads, -1, width), self.mask
+        else:
+            grouped = queries.view(parts, count, cache.kv_heads, -1, width).permute(0, 2, 3, 1, 4).flatten(2, 3)
+            mask = self.mask.repeat(1, heads // cache.kv_heads, 1)
+        found = functional.scaled_dot_product_attention(grouped, keys, values, attn_mask=mask[:, None])
+        if count > 1:
+            found = found.view(parts, cache.kv_heads, -1, count, width).permute(0, 3, 1, 2, 4)
+        return found.reshape(queries.shape)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,59 +69,82 @@ class Batch:
     tokens: Tensor
     positions: Tensor
     slots: Tensor
-    groups: tuple[Singles | Chunk, ...]
+    groups: tuple[Alike | Chunk, ...]
     last: Tensor
 
 
-def run(model: Model, cache: Cache, plan: StepPlan, texts: Mapping[str, Sequence[int]]) -> tuple[tuple[str, ...], Tensor]:
-    """Execute a plan: moves, then tokens. `texts`: prompt and generated tokens of each sequence, by id.
+def run(model: Model, cache: Cache, plan: StepPlan, texts: Mapping[str, Sequence[int]],
+        guesses: Mapping[str, Sequence[int]] | None = None) -> tuple[tuple[str, ...], Tensor]:
+    """Execute a plan: moves, then tokens. `texts`: prompt and generated tokens of each sequence, by id; `guesses`: what is
+    guessed after them, where the plan has room for guesses (fewer than that are as good).
 
-    Returns the ids of the sequences that emit and their logits (ids, vocabulary), float32.
+    Returns the ids of the sequences that emit and their logits (rows, vocabulary), float32: a row for each of them, and one
+    more for each of its guesses.
     """
     with torch.inference_mode():
         cache.move(plan)
-        items = plan.items
+        items = tuple(_verified(item, guesses or {}) if item.drafts else item for item in plan.items)
         names = tuple(item.sequence_id for item in items if item.emits)
         if not items:
             return names, torch.empty(0, model.configuration.vocabulary)
-        return names, forward(model, cache, batch(items, texts, cache.block_size, model.device))
+        return names, forward(model, cache, batch(items, texts, cache.block_size, model.device, guesses))
+
+
+def _verified(item: Scheduled, guesses: Mapping[str, Sequence[int]]) -> Scheduled:
+    """It with the guesses that there are."""
+    drafts = len(guesses.get(item.sequence_id, ()))
+    return replace(item, count=item.count - item.drafts + drafts, drafts=drafts)
 
 
 def forward(model: Model, cache: Cache, batch: Batch) -> Tensor:
     """Logits (rows asked for, vocabulary) of a batch; its keys and values are in the cache afterwards."""
     def attend(layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         cache.write(layer, batch.slots, keys, values)
+        queries = cache.turned(queries)
         if len(batch.groups) == 1:  # its rows are all rows, in order
-            return batch.groups[0].attend(cache, layer, queries).flatten(1)
+            return cache.turned(batch.groups[0].attend(cache, layer, queries)).flatten(1)
         found = torch.empty_like(queries)
         for group in batch.groups:
             found[group.rows] = group.attend(cache, layer, queries[group.rows])
-        return found.flatten(1)
+        return cache.turned(found).flatten(1)
 
     return model.logits(model.hidden(batch.tokens, batch.positions, attend)[batch.last])
 
 
+def erase(model: Model, cache: Cache, item: Scheduled, kept: int) -> None:
+    """Set the keys and values of a part to zero, but for its first `kept` tokens."""
+    size, table = cache.block_size, item.block_table
+    slots = [table[at // size] * size + at % size for at in range(item.start + kept, item.start + item.count)]
+    nothing = torch.zeros(len(slots), cache.kv_heads, cache.head_width, dtype=model.dtype, device=model.device)
+    with torch.inference_mode():
+        for layer in range(model.configuration.layers):
+            cache.write(layer, _long(slots, model.device), nothing, nothing)
+
+
 def batch(items: Sequence[Scheduled], texts: Mapping[str, Sequence[int]], block_size: int,
-          device: torch.device | str = "cpu") -> Batch:
-    """Lay the parts of a step out as one line of tokens."""
+          device: torch.device | str = "cpu", guesses: Mapping[str, Sequence[int]] | None = None) -> Batch:
+    """Lay the parts of a step out as one line of tokens, those of `guesses` after those of `texts`."""
     tokens: list[int] = []
     positions: list[int] = []
     slots: list[int] = []
     last: list[int] = []
-    singles: dict[int, list[tuple[int, Scheduled]]] = {}
-    groups: list[Singles | Chunk] = []
+    alike: dict[tuple[int, int], list[tuple[int, Scheduled]]] = {}
+    groups: list[Alike | Chunk] = []
     for item in items:
         first, end, table = len(tokens), item.start + item.count, item.block_table
         tokens += texts[item.sequence_id][item.start:end]
+        missing = end - item.start - (len(tokens) - first)
+        if missing:
+            tokens += _guessed(item, len(texts[item.sequence_id]), guesses or {})
         positions += range(item.start, end)
         slots += [table[at // block_size] * block_size + at % block_size for at in range(item.start, end)]
         if item.emits:
-            last.append(len(tokens) - 1)
-        if item.count == 1:
-            singles.setdefault(len(table).bit_length(), []).append((first, item))
+            last += range(len(tokens) - 1 - item.drafts, len(tokens))
+        if item.count == 1 or item.drafts:
+            alike.setdefault((item.count, len(table).bit_length()), []).append((first, item))
         else:
             groups.append(_chunk(item, first, device))
-    groups += [_singles(members, block_size, device) for members in singles.values()]
+    groups += [_alike(members, block_size, device) for members in alike.values()]
     return Batch(tokens=_long(tokens, device), positions=_long(positions, device), slots=_long(slots, device),
                  groups=tuple(groups), last=_long(last, device))
 
@@ -126,11 +161,18 @@ def _chunk(item: Scheduled, first: int, device: torch.device | str) -> Chunk:
                  mask=mask, end=end)
 
 
-def _singles(members: list[tuple[int, Scheduled]], block_size: int, device: torch.device | str) -> Singles:
+def _guessed(item: Scheduled, known: int, guesses: Mapping[str, Sequence[int]]) -> Sequence[int]:
+    """The tokens of a part that come after the `known` ones of its text."""
+    return guesses.get(item.sequence_id, ())[max(0, item.start - known):item.start + item.count - known]
+
+
+def _alike(members: list[tuple[int, Scheduled]], block_size: int, device: torch.device | str) -> Alike:
     """Tables of different lengths are filled up with their own first block, which the mask hides: no sequence reads
     another's memory, not even to drop it."""
     longest = max(len(item.block_table) for _, item in members)
     tables = [item.block_table + item.block_table[:1] * (longest - len(item.block_table)) for _, item in members]
-    seen = _long([item.start + 1 for _, item in members], device)
-    mask = torch.arange(longest * block_size, device=device) < seen[:, None]
-    return Singles(rows=_long([row for row, _ in members], device), tables=_long(tables, device), mask=mask[:, None, None])
+    count = members[0][1].count
+    seen = _long([[item.start + 1 + place for place in range(count)] for _, item in members], device)
+    mask = torch.arange(longest * block_size, device=device) < seen[:, :, None]
+    rows = [first + place for first, _ in members for place in range(count)]
+    return Alike(rows=_long(rows, device), tables=_long(tables, device), mask=mask)
