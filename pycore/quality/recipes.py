@@ -16,18 +16,23 @@ TENSORS = {"q": "attn_q", "k": "attn_k", "v": "attn_v", "o": "attn_output", "gat
 MODULES = {"q": "self_attn.q_proj", "k": "self_attn.k_proj", "v": "self_attn.v_proj", "o": "self_attn.o_proj",
            "gate": "mlp.gate_proj", "up": "mlp.up_proj", "down": "mlp.down_proj"}
 
+NEAR = ("q4_0", "q4_1", "q8_0")
+"""GGUF formats that compressed-tensors has by another name: integers in groups of 32, whose scale is chosen otherwise."""
+
 Row = tuple[int, str, str, str, tuple[tuple[str, str], ...]]  # layer, projection, configuration, format, options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commands:
     """A plan for others. Texts are '' where no choice of the plan can be said there; `..._unsaid` names the configurations
-    that were left out (those projections keep what the program does by itself)."""
+    that were left out (those projections keep what the program does by itself), `recipe_near` those that the recipe says by
+    the nearest it has."""
 
     llama_cpp: str
     llama_cpp_unsaid: tuple[str, ...]
     recipe: str
     recipe_unsaid: tuple[str, ...]
+    recipe_near: tuple[str, ...]
 
 
 def commands(rows: Sequence[Row]) -> Commands:
@@ -35,7 +40,17 @@ def commands(rows: Sequence[Row]) -> Commands:
     here, there = [row for row in rows if row[3] in LLAMA_CPP], [row for row in rows if arguments(row[3], row[4])]
     return Commands(
         llama_cpp=llama_cpp(here), llama_cpp_unsaid=left_out(rows, here), recipe=recipe(there),
-        recipe_unsaid=left_out(rows, there))
+        recipe_unsaid=left_out(rows, there), recipe_near=near(there))
+
+
+def near(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Configurations that are said by the nearest that there is."""
+    return tuple(dict.fromkeys(row[2] for row in rows if row[3] in NEAR))
+
+
+def sayable(format_id: str, options: tuple[tuple[str, str], ...]) -> tuple[bool, bool]:
+    """Whether llama.cpp and llm-compressor have a format."""
+    return format_id in LLAMA_CPP, bool(arguments(format_id, options))
 
 
 def left_out(rows: Sequence[Row], said: Sequence[Row]) -> tuple[str, ...]:
@@ -76,8 +91,10 @@ def recipe(rows: Sequence[Row]) -> str:
         groups.setdefault(arguments(format_id, options), {}).setdefault(projection, []).append(layer)
     if not groups:
         return ""
-    lines = ["quant_stage:", "  quant_modifiers:", "    QuantizationModifier:", "      ignore: [lm_head]",
-             "      config_groups:"]
+    remark = f"# {', '.join(near(rows))}: the nearest there, integers in groups of 32; scales are chosen otherwise"
+    lines = [remark] if near(rows) else []
+    lines += ["quant_stage:", "  quant_modifiers:", "    QuantizationModifier:", "      ignore: [lm_head]",
+              "      config_groups:"]
     for number, (fields, projections) in enumerate(groups.items()):
         lines += [f"        group_{number}:", "          targets:"]
         lines += [f"            - 're:.*layers\\.{alternatives(layers)}\\.{MODULES[name].replace('.', chr(92) + '.')}$'"
@@ -101,6 +118,9 @@ def arguments(format_id: str, options: tuple[tuple[str, str], ...]) -> tuple[tup
     if format_id == "int4":
         return (("num_bits", 4), ("type", "int"), ("symmetric", symmetric), ("strategy", "group"),
                 ("group_size", int(given.get("group", 64))))
+    if format_id in NEAR:
+        return (("num_bits", 8 if format_id == "q8_0" else 4), ("type", "int"), ("symmetric", format_id != "q4_1"),
+                ("strategy", "group"), ("group_size", 32))
     if format_id == "fp8-e4m3" and given.get("granularity") != "none":
         strategy = "tensor" if given.get("granularity") == "tensor" else "channel"
         return (("num_bits", 8), ("type", "float"), ("symmetric", True), ("strategy", strategy))

@@ -19,6 +19,11 @@ from pycore.quality.frontier import dominated
 
 DATASET = "quantbench-pareto"
 PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
+BELOW = {"training": "it was trained further, which the reference was not",
+         "noise": "noise, as the interval of their ratio holds 1",
+         "chance": "the interval of their ratio just misses 1, as one in twenty does by chance",
+         "unknown": "by how much that is more than noise was not measured"}
+"""Why a perplexity lies below the unquantised model's: `Measured.below` in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +44,7 @@ class Measured:
     `lossless`: the model's own weights already lie on this format's grid, so that nothing can be lost (said instead of
     showing a miracle). `trained`: weights were trained for the format. `dominated_by`: a configuration that is no larger
     and has no higher KL divergence, '' on the frontier; what is lossless for this one model dominates nothing.
-    `better_than_reference`: its perplexity is below the unquantised model's: noise, with its interval.
+    `better_than_reference`: its perplexity is below the unquantised model's; `below` says why that is no miracle.
     """
 
     configuration: str
@@ -63,6 +68,18 @@ class Measured:
     dominated_by: str
     better_than_reference: bool
 
+    @property
+    def below(self) -> str:
+        """Why its perplexity is below the reference's: 'training' (it learnt on), 'noise' (the interval of the ratio holds
+        1), 'chance' (it just misses 1, as one 95 % interval in twenty does), 'unknown' (no interval); '' where it is not."""
+        if not self.better_than_reference:
+            return ""
+        if self.trained:
+            return "training"
+        if self.ratio is None or self.ratio.high is None:
+            return "unknown"
+        return "noise" if self.ratio.high >= 1 else "chance"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sensitivity:
@@ -84,7 +101,8 @@ class Sensitivity:
 class Promise:
     """A plan of the allocator, built and measured, beside the best single format of its size.
 
-    `predicted_kl`: the sum of the losses of single projections; `kl_divergence`: what the whole model then lost.
+    `predicted_kl`: the sum of the losses of single projections; `kl_divergence`: what the whole model then lost over the
+    same `tokens`; `elsewhere_...`: over others, which the plan was not made for; None where that was not measured.
     """
 
     budget_bytes: int
@@ -96,6 +114,9 @@ class Promise:
     uniform_size_bytes: int | None
     uniform_kl: Interval | None
     tokens: int
+    elsewhere_kl: Interval | None
+    elsewhere_uniform_kl: float | None
+    elsewhere_tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +220,8 @@ def read_promise(row: dict[str, str]) -> Promise:
         bits_per_weight=float(row["bits_per_weight"]), predicted_kl=float(row["predicted_kl"]),
         kl_divergence=interval(row, "kl_divergence", "kl"), uniform=row["uniform"],
         uniform_size_bytes=integer(row["uniform_size_bytes"]) or None, uniform_kl=interval(row, "uniform_kl", "uniform_kl"),
-        tokens=integer(row["tokens"]))
+        tokens=integer(row["tokens"]), elsewhere_kl=interval(row, "elsewhere_kl", "elsewhere_kl"),
+        elsewhere_uniform_kl=number(row["elsewhere_uniform_kl"]), elsewhere_tokens=integer(row["elsewhere_tokens"]))
 
 
 def read_configuration(row: dict[str, str]) -> Measured:

@@ -26,6 +26,7 @@ from pycore.units import MB
 __all__ = ["PACKAGES", "Answer", "Bench", "Progress", "Query", "answer", "completions", "steps"]
 
 PACKAGES = ("numpy",)
+TWINS = {"bitnet-2bit": "bitnet-5in8", "bitnet-5in8": "bitnet-2bit"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,7 @@ class Bench:
 
     view     registers around the chosen weight (an index beyond the last means the last); owner: whose the chosen bit is,
              None where none is chosen
+    twin     ternary weights in the other packing, with the registers around the same weight; None for other formats
     points   every format and group size on the weights
     methods, walk   () and None where a weight is no number, and as long as they are `pending`
     unused   options of the question that its format does not have: they were not used
@@ -58,6 +60,7 @@ class Bench:
     walk: Walk | None
     pending: bool = False
     unused: tuple[str, ...] = ()
+    twin: tuple[Inspection, View] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -137,7 +140,9 @@ def bench(query: Query) -> Iterator[Progress]:
     """
     weights = chosen_weights(query)
     options, unused = options_of(query)
-    found = inspection.inspect(weights, query.format, options, prepare(query) if finite(weights) else Methods())
+    ways = prepare(query) if finite(weights) else Methods()
+    found = inspection.inspect(weights, query.format, options, ways)
+    twin = twin_of(weights, query, options, ways)
     compared = frontier.configurations()
     for number, one in enumerate(compared):
         yield Progress(stage="formats", fraction=0.5 * number / len(compared))
@@ -146,10 +151,19 @@ def bench(query: Query) -> Iterator[Progress]:
     at_hand = methods.comparing.holds(*ask_methods) and columns.walking.holds(*ask_walk)
     known = finite(weights)
     return Bench(
-        weights=weights, inspection=found, view=view_of(found, min(query.weight, weights.count - 1)), unused=unused,
+        weights=weights, inspection=found, twin=twin, unused=unused,
+        view=view_of(found, min(query.weight, weights.count - 1)),
         owner=None if query.bit < 0 else owner_of(found, query.bit), points=frontier.points(weights),
         methods=methods.compared(*ask_methods) if at_hand else (), walk=columns.walk(*ask_walk) if at_hand else None,
         pending=known and not at_hand)
+
+
+def twin_of(weights: Weights, query: Query, options: Options, ways: Methods) -> tuple[Inspection, View] | None:
+    """Ternary weights in their other packing. Raises InputError."""
+    if query.format not in TWINS:
+        return None
+    other = inspection.inspect(weights, TWINS[query.format], options, ways)
+    return other, view_of(other, min(query.weight, weights.count - 1))
 
 
 def with_methods(query: Query, first: Bench) -> Generator[Progress, None, Bench]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from pycore.pack.formats import FORMATS, format_of
+from pycore.pack.formats import FORMATS
 from studios.explain import help_field, plain
 from studios.quantbench.names import ROLES, also, figure, plain_number, rest_of, small
 
@@ -82,7 +82,9 @@ class Bits:
     restored: str = help_field("what the bytes stand for")
     off: str = help_field("the difference")
     owner: str = help_field("whose the chosen bit is, or ''")
-    other: Choice | None = help_field("the other packing of ternary weights")
+    other: Choice | None = help_field("the other packing of ternary weights, as a link")
+    twin: tuple[Word, ...] = help_field("the registers of the other packing, or ()")
+    twin_note: str = help_field("what is particular about it")
     note: str = help_field("what is particular about the format, or ''")
 
 
@@ -108,7 +110,16 @@ def bits(query: Any, bench: Any) -> Bits:
                                               f"{chosen % weights.columns:,}",
         lines=tuple(line(one) for one in view.fields[place]), formula=inspection.formula, was=small(given[place], 6),
         restored=small(restored[place], 6), off=difference(given[place], restored[place]),
-        owner=owner(query.bit, bench.owner), other=other(query, inspection.format), note=note(inspection.format))
+        owner=owner(query.bit, bench.owner), other=other(query, bench.twin), note=note(inspection.format),
+        twin=twin(query, bench.twin, view.first, chosen), twin_note=note(bench.twin[0].format) if bench.twin else "")
+
+
+def twin(query: Any, found: Any, first: int, chosen: int) -> tuple[Word, ...]:
+    """The same weights in the other packing, its bits linked to a question about it."""
+    if found is None:
+        return ()
+    rest = f"{rest_of(query, 'format')}format={found[0].format}&"
+    return tuple(word(one, first, chosen, rest) for one in found[1].registers)
 
 
 def title(weights: Any, window: range) -> str:
@@ -219,14 +230,10 @@ def presets(query: Any, weights: Any) -> tuple[Choice, ...]:
                         chosen=weights.source == "preset" and name == query.preset) for name in PRESETS)
 
 
-def other(query: Any, format_id: str) -> Choice | None:
+def other(query: Any, found: Any) -> Choice | None:
     """The same ternary weights in the other packing."""
-    pairs = {"bitnet-2bit": "bitnet-5in8", "bitnet-5in8": "bitnet-2bit"}
-    if format_id not in pairs:
-        return None
-    name = pairs[format_id]
-    return Choice(text=f"The same weights, {format_of(name).label.split(', ')[1]}", href=also(query, format=name),
-                  chosen=False)
+    return None if found is None else Choice(
+        text=f"The same weights, {found[0].label.split(', ')[1]}", href=also(query, format=found[0].format), chosen=False)
 
 
 def note(format_id: str) -> str:

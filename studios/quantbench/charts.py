@@ -120,20 +120,18 @@ def labelled(rows: list) -> list[tuple]:
 def measured(rows: Any) -> dict:
     """KL divergence of whole models against bits, with intervals; what was trained for its format looks different."""
     drawn = [(one.bits, one.kl, max(one.low or one.kl, 1e-9), one.high or one.kl, one.name, one.label, one.best, one.asked,
-              "trained for it" if any("trained" in text for text in one.says) else "as it is")
-             for one in rows if one.kl]
+              "trained for it" if one.trained else "as it is") for one in rows if one.kl]
     data = values(("bits", "kl", "low", "high", "name", "label", "best", "asked", "how"), drawn)
     x = bits_axis(drawn)
-    y = {"field": "kl", "type": "quantitative", "title": "KL divergence, nats (less is better)",
+    y = {"field": "kl", "type": "quantitative", "title": "KL divergence of the model, nats (less is better)",
          "scale": {"type": "log", "nice": False}, "axis": {"values": LOG, "format": ",.6~f", "gridOpacity": 0.7}}
     tips = [{"field": "label", "title": "Configuration"}, {"field": "bits", "title": "Bits per weight"},
             {"field": "kl", "title": "KL, nats"}]
     hows = [name for name in ("as it is", "trained for it") if any(row[8] == name for row in drawn)]
     shape = {"field": "how", "type": "nominal", "title": None, "legend": {"orient": "top"} if len(hows) > 1 else None,
              "scale": {"domain": hows, "range": ["circle", "triangle-up"][:len(hows)]}}
-    best = [row for row in drawn if row[6]]
     return spec("KL divergence of whole models against their bits per weight.", [
-        *line([row[:2] for row in best], x, y, "kl"),
+        *line([row[:2] for row in drawn if row[6]], x, y, "kl"),
         {"data": data, "mark": {"type": "rule", "color": "var(--c3)", "strokeWidth": 2, "opacity": 0.6},
          "encoding": {"x": x, "y": y | {"field": "low"}, "y2": {"field": "high"}}},
         {"data": data, "mark": {"type": "point", "filled": True, "size": 62, "color": "var(--c3)", "opacity": 1},
@@ -141,9 +139,21 @@ def measured(rows: Any) -> dict:
         *({"data": values(("bits", "kl"), [row[:2]]), "encoding": {"x": x, "y": y}, "mark": RING}
           for row in drawn if row[7]),
         *({"data": values(("bits", "kl", "name"), [(*row[:2], row[4])]), "mark": {
-            "type": "text", "dx": 8, "dy": -8, "align": "left", "color": "var(--ink)", "fontSize": 11},
-           "encoding": {"x": x, "y": y, "text": {"field": "name"}}} for row in best),
+            "type": "text", "dx": 8, "dy": -8, "align": "left", "color": "var(--ink)", "fontSize": 11,
+            "fontWeight": 600 if row[7] else "normal"},
+           "encoding": {"x": x, "y": y, "text": {"field": "name"}}} for row in named(drawn)),
     ])
+
+
+def named(rows: list) -> list[tuple]:
+    """Those asked and those on the frontier whose names do not run into each other, the asked first."""
+    levels = [math.log(row[1]) for row in rows]
+    near = max((max(levels, default=0.0) - min(levels, default=0.0)) / 16, 1e-9)
+    kept: list[tuple] = []
+    for row in sorted((row for row in rows if row[6] or row[7]), key=lambda row: (not row[7], row[1])):
+        if all(abs(math.log(row[1] / other[1])) > near or abs(row[0] - other[0]) > 2.4 for other in kept):
+            kept.append(row)
+    return kept
 
 
 def gptq(walk: Any) -> dict:

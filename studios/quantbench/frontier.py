@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from studios.explain import help_field
+from studios.explain import help_field, plain
 from studios.quantbench.names import also, figure
 
 FAMILIES = (("int", "integer"), ("nf", "normal float"), ("fp8", "float"), ("mxfp4", "float"), ("nvfp4", "float"),
@@ -29,6 +29,9 @@ class Row:
     largest: str = help_field("largest error")
     best: bool = help_field("whether nothing here is as small and better")
     beaten: str = help_field("who does better, or why it is refused, or ''")
+    kl: str = help_field("KL divergence that the same format cost the measured model, '–' where it was not measured")
+    perplexity: str = help_field("the model's perplexity in it, or '–'")
+    remark: str = help_field("what must be known of the measured figures, or ''")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,32 +42,52 @@ class FrontierView:
     drawn: bool = help_field("whether any of them has an error to draw")
     crowd: bool = help_field("whether any of those between 4 and 5 bits has")
     says: str = help_field("what this picture says about the asked format")
+    model: str = help_field("the measured model whose figures stand beside, or ''")
 
 
-def frontier(query: Any, bench: Any) -> FrontierView:
-    """The section from the bench."""
+def frontier(query: Any, bench: Any, model: Any) -> FrontierView:
+    """The section from the bench, and a measured model (or None) beside it."""
     labels = {one.configuration.id: one.configuration.label for one in bench.points}
-    rows = sorted((row(query, bench, one, labels) for one in bench.points),
+    rows = sorted((row(query, bench, one, labels, model) for one in bench.points),
                   key=lambda one: (one.bits != one.bits, one.bits, -one.sqnr if one.sqnr == one.sqnr else 0.0, one.name))
     asked = next((one for one in rows if one.asked), None)
-    return FrontierView(rows=tuple(rows), says=says(asked),
+    return FrontierView(rows=tuple(rows), says=says(asked), model=plain(model.label, 60) if model else "",
                         drawn=any(math.isfinite(one.sqnr) for one in rows),
                         crowd=any(math.isfinite(one.sqnr) and CROWD[0] <= one.bits <= CROWD[1] for one in rows))
 
 
-def row(query: Any, bench: Any, point: Any, labels: dict[str, str]) -> Row:
+def row(query: Any, bench: Any, point: Any, labels: dict[str, str], model: Any) -> Row:
     """One point."""
     one = point.configuration
     used = dict(bench.inspection.options)
-    asked = one.format == query.format and all(used.get(name) == said(value) for name, value in (
-        (default_options(one.format) | dict(one.options)).items()))
+    mine = default_options(one.format) | dict(one.options)
+    asked = one.format == query.format and all(used.get(name) == said(value) for name, value in mine.items())
     refused = bool(point.fault)
+    found = measured_as(model, one.format, mine)
+    known = found and found.kl_divergence
     return Row(
         label=one.label, name=one.id, family=family(one.format), href=also(query, **options(one)), asked=asked,
         bits=point.bits_per_weight, sqnr=point.sqnr_db, bits_text=figure(point.bits_per_weight, 4),
         sqnr_text=figure(point.sqnr_db, 3), largest=figure(point.max_error, 3),
         best=not point.dominated_by and not refused and point.sqnr_db == point.sqnr_db,
-        beaten=point.fault or (f"{labels[point.dominated_by]} does better" if point.dominated_by else ""))
+        beaten=point.fault or (f"{labels[point.dominated_by]} does better" if point.dominated_by else ""),
+        kl=figure(known.value if known else None, 3), perplexity=figure(found.perplexity.value if found else None, 4),
+        remark="lossless for this model by construction" if found and found.lossless else "")
+
+
+def measured_as(model: Any, format_id: str, options: dict[str, object]) -> Any:
+    """The measured configuration that is a format with these options and nothing else; None where there is none."""
+    if model is None:
+        return None
+    wanted = {name: said(value) for name, value in options.items()}
+    own = {name: said(value) for name, value in default_options(format_id).items()}
+    return next((one for one in model.configurations
+                 if one.format == format_id and as_it_is(one) and own | dict(one.options) == wanted), None)
+
+
+def as_it_is(one: Any) -> bool:
+    """Whether the format alone was measured: no method, nothing trained for it, inputs left alone."""
+    return one.method in ("", "nearest") and not one.activations and not one.trained
 
 
 def family(format_id: str) -> str:

@@ -5,14 +5,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pycore.quality import table
 from pycore.systems.quantbench_question import options_of
 from studios.explain import help_field, plain
+from studios.quantbench.bits import Choice
 from studios.quantbench.error import step
-from studios.quantbench.frontier import default_options, said
-from studios.quantbench.names import figure
+from studios.quantbench.frontier import as_it_is, default_options, said
+from studios.quantbench.names import also, figure
 
 PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
 STEPS = 7
+UNTIMED = "not measured: load average"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +32,8 @@ class MeasuredRow:
     texts: tuple[str, ...] = help_field("bits, MB, perplexity, KL, top-1, tokens a second, written")
     spans: tuple[str, ...] = help_field("intervals of perplexity and KL, or ''")
     best: bool = help_field("whether no smaller one loses less")
-    says: tuple[str, ...] = help_field("'lossless by construction', 'trained for it', 'within the noise'")
+    says: tuple[str, ...] = help_field("what must be known of it: lossless by construction, trained for it, ...")
+    trained: bool = help_field("whether weights were trained for the format")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +56,17 @@ class MeasuredView:
     """The measured part of a page."""
 
     name: str = help_field("the model")
+    models: tuple[Choice, ...] = help_field("every measured model, as links")
     how: str = help_field("corpus, device, versions, date")
     note: str = help_field("what is particular about the model")
+    below: str = help_field("rows whose perplexity is below the reference's, and why that is no miracle, or ''")
+    speeds: str = help_field("what must be known of the decode speeds, or ''")
+    timed: bool = help_field("whether any speed was measured")
     rows: tuple[MeasuredRow, ...] = help_field("configurations, the largest first")
     heats: tuple[Heat, ...] = help_field("sensitivity, a table a configuration")
     story: str = help_field("the textbook story in one sentence: where it holds, where not")
     promises: tuple[tuple[str, ...], ...] = help_field(
-        "plans that were built: (bits, MB, predicted, measured, its interval, best single format, its measured loss)")
+        "plans that were built: (bits, MB, predicted, measured, its interval, elsewhere, best single format, its losses)")
     kept: str = help_field("what these plans say of the allocator, or ''")
 
 
@@ -66,58 +74,119 @@ def measured(model: Any, query: Any) -> MeasuredView:
     """The part from a measured model."""
     names = {one.configuration: one.label for one in model.configurations}
     heats = tuple(heat(model, one, names) for one in model.verdicts)
+    timed = [one for one in model.configurations if one.decode_tokens_per_s is not None]
     return MeasuredView(
-        name=plain(model.label, 80), note=plain(model.note),
+        name=plain(model.label, 80), models=models(model, query), note=opened(plain(model.note)),
         how=plain(f"{model.corpus}, {model.corpus_tokens:,} tokens in windows of {model.window}, stride {model.stride}; "
                   f"{model.device}; {model.versions}; {model.date}"),
+        below=below(model.configurations), timed=bool(timed), speeds=speeds(len(timed), len(model.configurations)),
         promises=tuple(promise(one) for one in model.promises), kept=kept(model.promises),
         rows=tuple(sorted((row(one, asked(one, query)) for one in model.configurations),
                           key=lambda one: (-one.bits, one.name))),
         heats=heats, story=story(model.verdicts, names))
 
 
+def models(model: Any, query: Any) -> tuple[Choice, ...]:
+    """Every measured model; another one's plan begins free, since it was measured in formats of its own."""
+    return tuple(
+        Choice(text=plain(one.label, 60), chosen=one.name == model.name,
+               href=also(query, model=one.name if number else "", choices="", formats=""))
+        for number, one in enumerate(table.models()))
+
+
+def opened(text: str) -> str:
+    """A note as a sentence: a capital at its start, a full stop at its end."""
+    return text and text[0].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
+def speeds(timed: int, of: int) -> str:
+    """What must be known of the decode speeds."""
+    if timed == of:
+        return ""
+    many = "Decode speed was not measured" if not timed else f"Decode speed was measured in {timed} of {of} rows only"
+    return f"{many}: the machine was busy with other work, and a speed taken then is noise."
+
+
+def below(found: Sequence[Any]) -> str:
+    """Rows whose perplexity is below the reference's, by reason."""
+    parts = []
+    for reason, words in table.BELOW.items():
+        names = [one.configuration for one in found if one.below == reason and not one.lossless]
+        if names:
+            parts.append(f"{', '.join(names)}: {words}")
+    return plain(f"Perplexity below the unquantised model's is no miracle. {'; '.join(parts)}.", 600) if parts else ""
+
+
 def asked(one: Any, query: Any) -> bool:
     """Whether a measured configuration has the format and options of a question."""
     options, _ = options_of(query)
     used = default_options(one.format) | dict(options) if one.format == query.format else {}
-    return bool(used or one.format == query.format) and all(said(used.get(name)) == value for name, value in one.options)
+    return one.format == query.format and as_it_is(one) and all(said(used.get(name)) == value for name, value in one.options)
 
 
 def promise(one: Any) -> tuple[str, ...]:
-    """A plan that was built: what was predicted, what came out, and the best single format of its size."""
+    """A plan that was built: what was predicted, what came out, and the best single format that fits."""
+    alone = one.uniform_kl.value if one.uniform_kl else None
     return (figure(one.bits_per_weight, 4), figure(one.size_bytes / 1e6, 4), figure(one.predicted_kl, 3),
-            figure(one.kl_divergence.value, 3), span(one.kl_divergence, 3), plain(one.uniform or "–", 40),
-            figure(one.uniform_kl.value if one.uniform_kl else None, 3))
+            figure(one.kl_divergence.value, 3), span(one.kl_divergence, 3),
+            figure(one.elsewhere_kl.value if one.elsewhere_kl else None, 3),
+            span(one.elsewhere_kl, 3) if one.elsewhere_kl else "", plain(one.uniform or "–", 40), figure(alone, 3),
+            figure(one.elsewhere_uniform_kl, 3))
 
 
 def kept(promises: Sequence[Any]) -> str:
-    """How far the sums of single losses were from what whole plans lost, and whether plans beat single formats."""
-    ratios = sorted(one.kl_divergence.value / one.predicted_kl for one in promises if one.predicted_kl > 0)
-    rivals = [one for one in promises if one.uniform_kl]
-    if not ratios:
+    """How far the sums of single losses were from what whole plans lost, here and on other text, and who beat whom."""
+    if not any(one.predicted_kl > 0 for one in promises):
         return ""
-    won = sum(one.kl_divergence.value < one.uniform_kl.value for one in rivals)
-    beside = f" {won} of {len(rivals)} lost less than the best single format of their size." if rivals else ""
-    times = " to ".join(dict.fromkeys((figure(ratios[0], 3), figure(ratios[-1], 3))))
-    return f"Plans that were built lost {times} times what the added losses predicted.{beside}"
+    here = times([one.kl_divergence.value / one.predicted_kl for one in promises if one.predicted_kl > 0])
+    text = f"Plans that were built lost {here} times what the added losses predicted"
+    elsewhere = [one.elsewhere_kl.value / one.predicted_kl for one in promises
+                 if one.elsewhere_kl and one.predicted_kl > 0]
+    text += f", and {times(elsewhere)} times that on text they were not made for." if elsewhere else "."
+    rivals = [(one.kl_divergence.value, one.uniform_kl.value) for one in promises if one.uniform_kl]
+    others = [(one.elsewhere_kl.value, one.elsewhere_uniform_kl) for one in promises
+              if one.elsewhere_kl and one.elsewhere_uniform_kl is not None]
+    if rivals:
+        text += f" {won(rivals)} lost less than the best single format that fits"
+        text += f"; on the other text {won(others)}." if others else "."
+    return text
+
+
+def times(ratios: Sequence[float]) -> str:
+    """'0.9 to 1.06', or the one ratio."""
+    return " to ".join(dict.fromkeys((figure(min(ratios), 3), figure(max(ratios), 3))))
+
+
+def won(pairs: Sequence[tuple[float, float]]) -> str:
+    """'3 of 3': how often the first is the smaller."""
+    return f"{sum(mine < other for mine, other in pairs)} of {len(pairs)}"
 
 
 def row(one: Any, here: bool) -> MeasuredRow:
     """One configuration."""
     kl = one.kl_divergence
-    says = ([plain(one.note, 120)] * bool(one.note)
-            + ["the model's weights already lie on this grid: nothing to lose"] * one.lossless
-            + ["trained for it"] * one.trained
-            + ["below the reference: noise, see the interval"] * one.better_than_reference)
     return MeasuredRow(
-        name=one.configuration, label=plain(one.label, 80), asked=here,
+        name=one.configuration, label=plain(one.label, 80), asked=here, trained=one.trained,
         bits=one.bits_per_weight, kl=kl.value if kl and kl.value > 0 and not one.lossless else None,
-        low=kl.low if kl else None, high=kl.high if kl else None, best=not one.dominated_by, says=tuple(says),
+        low=kl.low if kl else None, high=kl.high if kl else None, best=not one.dominated_by, says=remarks(one),
         texts=(figure(one.bits_per_weight, 4), figure(one.size_bytes / 1e6, 4), figure(one.perplexity.value, 4),
                figure(kl.value, 3) if kl else "–",
                "–" if one.top1_agreement is None else figure(100 * one.top1_agreement, 3),
                figure(one.decode_tokens_per_s, 3)),
         spans=(span(one.perplexity, 4), span(kl, 3) if kl else ""))
+
+
+def remarks(one: Any) -> tuple[str, ...]:
+    """What must be known of a row: its note (speeds are told once, above the table), and what is no miracle."""
+    notes = [part for part in one.note.split("; ") if part and not part.startswith(UNTIMED)]
+    if one.lossless and not any("lossless" in part for part in notes):
+        notes.append("lossless by construction: the model's weights lie on this grid already")
+    if one.trained:
+        notes.insert(0, "trained for it")
+    if one.below and not one.lossless:
+        ratio = one.ratio and span(one.ratio, 6)
+        notes.append(f"perplexity below the reference's{f' (ratio {ratio})' if ratio else ''}: {table.BELOW[one.below]}")
+    return tuple(plain(part, 200) for part in notes)
 
 
 def span(interval: Any, digits: int) -> str:

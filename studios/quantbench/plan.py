@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from pycore.quality import places, recipes
+from pycore.units import decimal_bytes
 from studios.explain import Ledger, Number, help_field, plain
 from studios.marks import percent, share_text
 from studios.quantbench.bits import Choice
@@ -50,11 +52,13 @@ class PlanView:
     recipe: str = help_field("recipe for llm-compressor, or ''")
     llama_cpp_unsaid: tuple[str, ...] = help_field("configurations that llama.cpp has no type for")
     recipe_unsaid: tuple[str, ...] = help_field("configurations that a recipe cannot say")
+    recipe_near: tuple[str, ...] = help_field("configurations that a recipe says by the nearest it has")
+    targets: tuple[Choice, ...] = help_field("plans of what one program can store, as links")
     free: str = help_field("link that lets every choice go, or ''")
 
 
-def plan_view(query: Any, plan: Any, ledger: Ledger) -> PlanView:
-    """The section from a plan."""
+def plan_view(query: Any, plan: Any, model: Any, ledger: Ledger) -> PlanView:
+    """The section from a plan over a model's rows."""
     ledger.section("Plan")
     names = [one.configuration for one in sorted(plan.uniforms, key=lambda one: (one.bits_per_weight, one.configuration))]
     styles = {name: f"w{1 + min(5 * place // max(len(names) - 1, 1), 5)}" for place, name in enumerate(names)}
@@ -65,7 +69,7 @@ def plan_view(query: Any, plan: Any, ledger: Ledger) -> PlanView:
     rows = tuple((str(layer), tuple(cell(query, at.get((layer, name)), names, styles, own) for name in columns))
                  for layer in layers)
     return PlanView(
-        verdict=verdict(plan), fits=plan.fits, size=ledger.number(plan.size), rows=rows,
+        verdict=verdict(plan), fits=plan.fits, size=ledger.number(plan.size, decimal_bytes), rows=rows,
         bits=ledger.number(plan.bits_per_weight, lambda value: f"{figure(value, 4)} bits per weight"),
         loss=ledger.number(plan.loss, lambda value: f"{figure(value, 3)} nats"), budgets=budgets(query), columns=columns,
         picks=tuple(pick(name, names, own) for name in columns), mix=mix(plan, names, styles),
@@ -74,7 +78,18 @@ def plan_view(query: Any, plan: Any, ledger: Ledger) -> PlanView:
                        for one in plan.uniforms),
         llama_cpp=plan.commands.llama_cpp, recipe=plan.commands.recipe,
         llama_cpp_unsaid=plan.commands.llama_cpp_unsaid, recipe_unsaid=plan.commands.recipe_unsaid,
-        free=also(query, choices="") if own else "")
+        recipe_near=plan.commands.recipe_near, targets=targets(query, model), free=also(query, choices="") if own else "")
+
+
+def targets(query: Any, model: Any) -> tuple[Choice, ...]:
+    """A plan of everything that was measured, and of what llama.cpp or llm-compressor can store."""
+    stored = {one.configuration: (one.format, one.options) for one in model.configurations}
+    sayable = {name: recipes.sayable(*stored.get(name, ("", ()))) for name in places.measured_formats(model)}
+    found = [("every measured format", "")]
+    found += [(text, ",".join(name for name, can in sayable.items() if can[place]))
+              for place, text in enumerate(("only what llama.cpp stores", "only what llm-compressor stores"))]
+    return tuple(Choice(text=text, href=also(query, formats=names), chosen=names == query.formats)
+                 for number, (text, names) in enumerate(found) if names or not number)
 
 
 def verdict(plan: Any) -> str:

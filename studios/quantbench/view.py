@@ -85,7 +85,7 @@ def page(answer: quantbench.Answer) -> Page:
                     error=None, frontier=None, walk=None, no_walk="", still=still, tensors=(), ledger=())
     ledger = Ledger("w-")
     error = error_view(query, bench, ledger)
-    found = frontier(query, bench)
+    found = frontier(query, bench, answer.model)
     walk = bench.walk and _held.get("walk", (bench.walk, rest_of(query)), lambda: walk_view(query, bench.walk))
     return Page(
         answer=answer, waiting=False, pending=bench.pending, verdict=verdict(answer, error, ledger), trade=found.says,
@@ -98,7 +98,7 @@ def still_of(answer: quantbench.Answer) -> Still:
     """The measured rows and the plan."""
     ledger = Ledger("p-")
     return Still(measured=answer.model and measured(answer.model, answer.query), no_plan=plain(answer.no_plan),
-                 plan=answer.plan and plan_view(answer.query, answer.plan, ledger), ledger=ledger.groups())
+                 plan=answer.plan and plan_view(answer.query, answer.plan, answer.model, ledger), ledger=ledger.groups())
 
 
 def verdict(answer: quantbench.Answer, error: ErrorView, ledger: Ledger) -> Sentence:

@@ -12,7 +12,7 @@ from pycore.cli.progress import bar
 from pycore.cli.quantbench import asking
 from pycore.quality import frontier, table
 from pycore.quality.frontier import Point
-from pycore.quality.table import Interval, Measured, Model
+from pycore.quality.table import BELOW, Interval, Measured, Model
 from pycore.quality.weights import Weights
 from pycore.systems import quantbench
 from pycore.units import MB, significant
@@ -133,7 +133,7 @@ def said(one: Measured) -> str:
     """What is to be said of a measured row."""
     parts = ["lossless by construction: the weights lie on this grid" if one.lossless else "",
              "trained for it" if one.trained else "",
-             "below the reference: noise" if one.better_than_reference and not one.lossless else "",
+             f"below the reference: {BELOW[one.below]}" if one.below and not one.lossless else "",
              f"dominated by {one.dominated_by}" if one.dominated_by else ""]
     return "; ".join(filter(None, parts))
 

@@ -36,7 +36,8 @@ def tables(layers=2, seed=1, formats=FORMATS):
                     output_sqnr_db="19", kl_divergence=str(draw.uniform(0.5, 1.5) * loss / 14), kl_low="", kl_high="", tokens="512"))
     plans = [dict(model="made-up", budget_bytes="4000000", size_bytes="3999999", bits_per_weight="4.52", predicted_kl="0.5",
                   kl_divergence="0.6", kl_low="0.5", kl_high="0.7", uniform="q4_k", uniform_size_bytes="3981312",
-                  uniform_kl="1.1", uniform_kl_low="", uniform_kl_high="", tokens="512", plan="q4_k; down=q6_k")]
+                  uniform_kl="1.1", uniform_kl_low="", uniform_kl_high="", tokens="512", elsewhere_kl="0.65",
+                  elsewhere_kl_low="0.6", elsewhere_kl_high="0.7", elsewhere_uniform_kl="1.2", elsewhere_tokens="900", plan="q4_k; down=q6_k")]
     return {"models": [model], "configurations": configurations, "sensitivity": sensitivity, "plans": plans}
 
 

@@ -163,7 +163,9 @@ def test_llm_compressor_reads_the_plan():
               "d": (("nvfp4", ()), {"num_bits": 4, "type": "float", "symmetric": True, "strategy": "tensor_group",
                                     "group_size": 16, "scale_dtype": "torch.float8_e4m3fn"}),
               "e": (("int4", (("group", "32"), ("symmetric", "no"))), {"num_bits": 4, "type": "int", "symmetric": False,
-                                                                      "strategy": "group", "group_size": 32})}
+                                                                      "strategy": "group", "group_size": 32}),
+              "q8_0": (("q8_0", ()), {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "group", "group_size": 32}),
+              "q4_0": (("q4_0", ()), {"num_bits": 4, "type": "int", "symmetric": True, "strategy": "group", "group_size": 32})}
     wanted = rows(draw, 8, [(name, *kind) for name, (kind, _) in stored.items()])
     text = recipes.commands(wanted).recipe
     groups = yaml.safe_load(text)["quant_stage"]["quant_modifiers"]["QuantizationModifier"]["config_groups"]
@@ -172,6 +174,9 @@ def test_llm_compressor_reads_the_plan():
         hits = [group["weights"] for group in groups.values() for target in group["targets"]
                 if re.match(target.removeprefix("re:"), modules[layer, projection][1])]
         assert hits == [stored[configuration][1]]
+    first = text.splitlines()[0]
+    assert first.startswith("# ") and "q8_0" in first and "q4_0" in first and "the nearest there" in first
+    assert set(recipes.commands(wanted).recipe_near) == {"q8_0", "q4_0"}
 
 
 def test_what_a_program_lacks_is_said():
@@ -190,6 +195,31 @@ def test_measured_rows_are_marked(model):
     assert by_name["int4-g64"].options == (("group", "64"),) and by_name["fp32"].kl_divergence is None
     assert by_name["q4_k"].kl_divergence.low < by_name["q4_k"].kl_divergence.value < by_name["q4_k"].kl_divergence.high
     assert not by_name["fp32"].dominated_by and not by_name["q8_0"].dominated_by
+
+
+def test_a_perplexity_below_the_reference_has_a_reason(monkeypatch):
+    found = made_up_rows.tables()
+    for row in found["configurations"][1:]:
+        row |= {"perplexity": "29.5", "ratio": "0.98"}
+    by_name = {row["configuration"]: row for row in found["configurations"]}
+    by_name["q4_0"] |= {"trained": "1", "ratio_low": "0.97", "ratio_high": "0.99"}
+    by_name["q8_0"] |= {"ratio_low": "0.97", "ratio_high": "1.01"}
+    by_name["q6_k"] |= {"ratio_low": "0.97", "ratio_high": "0.999"}
+    made_up_rows.use(monkeypatch, found)
+    assert {one.configuration: one.below for one in table.models()[0].configurations} == {
+        "fp32": "", "q4_0": "training", "q8_0": "noise", "q6_k": "chance", "q4_k": "unknown", "int4-g64": "unknown",
+        "nf4": "unknown"}
+    made_up_rows.forget()
+
+
+def test_the_datasets_own_rows_below_the_reference_are_told_apart():
+    """In the tiny model: one learnt on, one is noise, one just misses; the other model has none."""
+    made_up_rows.forget()
+    below = {(model.name, one.configuration): one.below for model in table.models() for one in model.configurations if one.below}
+    assert below[("tiny-qwen2", "bitnet-2bit-trained")] == "training"
+    for (name, configuration), reason in below.items():
+        ratio = next(one.ratio for one in table.model(name).configurations if one.configuration == configuration)
+        assert ratio.value < 1 and (reason == "noise") == (ratio.high >= 1 and reason != "training")
 
 
 def test_what_is_lossless_for_one_model_dominates_nothing(monkeypatch):
