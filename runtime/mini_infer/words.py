@@ -50,7 +50,8 @@ class Words:
         Raises InputError for text that no UTF-8 can be made of."""
         own = specials and self.before is None
         try:
-            ids = tuple(self.backend.encode(text, add_special_tokens=own).ids)
+            # As a batch of one: only then does the library let other threads run, seconds long for a large text.
+            ids = tuple(self.backend.encode_batch_fast([text], add_special_tokens=own)[0].ids)
         except (UnicodeEncodeError, TypeError):  # the second is what the library says of half a surrogate pair
             raise InputError("prompt", ascii(text), "accepted: text that UTF-8 can be made of") from None
         return (self.before or ()) + ids if specials else ids
