@@ -60,11 +60,14 @@ def test_perplexity_is_transformers_loss(random_model):
 
 
 def test_divergence_is_the_sum_written_out():
-    p, q = torch.tensor([[0.5, 0.25, 0.25]]), torch.tensor([[0.25, 0.25, 0.5]])
-    assert divergence(p.log(), q.log())[0] == pytest.approx(0.5 * math.log(2) + 0.25 * math.log(0.5))
-    logits = torch.randn(6, 50, generator=torch.Generator().manual_seed(3))
-    theirs = torch.nn.functional.kl_div(logits.flip(1).log_softmax(1), logits.log_softmax(1), reduction="none", log_target=True).sum(1)
-    assert torch.allclose(divergence(logits.log_softmax(1), logits.flip(1).log_softmax(1)), theirs, atol=1e-5)
+    """Of the unquantised answer p from the quantised q, not the other way round: 0.1, 0.2 and 0.7 tell the two apart."""
+    p, q = torch.tensor([[0.7, 0.2, 0.1]]), torch.tensor([[0.2, 0.2, 0.6]])
+    expected = 0.7 * math.log(0.7 / 0.2) + 0.1 * math.log(0.1 / 0.6)
+    assert divergence(p.log(), q.log())[0] == pytest.approx(expected) != pytest.approx(0.2 * math.log(0.2 / 0.7) + 0.6 * math.log(6))
+    generator = torch.Generator().manual_seed(3)
+    before, after = (torch.randn(6, 50, generator=generator).log_softmax(1) for _ in range(2))
+    theirs = torch.nn.functional.kl_div(after, before, reduction="none", log_target=True).sum(1)
+    assert torch.allclose(divergence(before, after), theirs, atol=1e-5)
 
 
 def test_a_line_of_the_table_adds_up(learnt):

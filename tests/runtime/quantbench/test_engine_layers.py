@@ -71,15 +71,16 @@ def test_column_scales_and_rounded_inputs():
     assert torch.equal(from_packed(packed, activations=True)(x), functional.linear(rounded, torch.from_numpy(formats.dequantise(packed))))
 
 
-def test_no_copy_in_full_precision_is_kept():
+@pytest.mark.parametrize("name", EVERY)
+def test_no_copy_in_full_precision_is_kept(name):
     """Live tensor memory after quantising, and after running, is the packed bytes: everything else has been let go."""
     made = model()
     weights = sum(target.weight().numel() for target in targets(made))
     before = live_bytes()
-    found = quantise(made, parse_plan("int4:group=32"))
+    found = quantise(made, parse_plan(name))
     freed = before - live_bytes()
     stored = sum(one.stored_bytes for one in found)
-    assert stored == weights * 4.5 / 8 and math.isclose(freed, 4 * weights - stored, rel_tol=0.01)
+    assert stored < 4 * weights and math.isclose(freed, 4 * weights - stored, rel_tol=0.01)
     with torch.no_grad():
         made(IDS)
     assert before - live_bytes() == pytest.approx(freed, rel=0.01)
