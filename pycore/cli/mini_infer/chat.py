@@ -113,7 +113,8 @@ def at_terminal(talk: Talk, *, live: bool) -> None:
     except ImportError:
         pass
     words = talk.found.source
-    say(f"{words.name} on {words.model.device}. {HELP}")
+    say(f"{words.name} on {words.model.device}", style="bold")
+    say(HELP, style="dim")
     while True:
         try:
             line = input("\n> ").strip()
@@ -135,9 +136,9 @@ def turn(talk: Talk, message: str, *, live: bool) -> None:
     try:
         figures = talk.answer(message, live=live)
     except StudioError as error:
-        say(errors.message(error) + "  (/reset begins anew)")
+        say(errors.message(error) + "  (/reset begins anew)", style="bold")
     else:
-        say(figures_line(figures))
+        say(figures_line(figures), style="dim")
 
 
 def obeyed(talk: Talk, line: str) -> str | None:

@@ -67,7 +67,7 @@ def command(word: str | None, prompt: tuple[str, ...], chat: bool, system: str |
     if as_json:
         output.write_json(document(found, batch, figures))
     else:
-        say(figures_line(figures))
+        say(figures_line(figures), style="dim")
     if failed := [one for one in batch.texts.values() if one.finish in ("error", "refused")]:
         raise SourceError("engine", failed[0].reason)
 

@@ -1,0 +1,478 @@
+"""mini-infer's own commands as people and scripts use them: text, JSON with stable keys, exit statuses, bad input."""
+
+import importlib
+import importlib.util
+import io
+import json
+import os
+import pty
+import re
+import select
+import shlex
+import shutil
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+
+from pycore.cli import mini_infer as program
+from pycore.cli.commands import module
+from pycore.cli.mini_infer import engine
+from pycore.cli.mini_infer.answers import shown
+
+PROGRAM = (program.mini_infer, "mini-infer")
+ROOT = Path(__file__).resolve().parents[3]
+CODE = "from pycore.cli.mini_infer import main; main()"
+OWN = ("generate", "chat", "info", "make-model")
+TEXT_KEYS = {"prompt", "sample", "text", "finish_reason", "stop", "reason", "prompt_tokens", "cached_tokens", "output_tokens",
+             "first_token_s", "mean_token_s", "token_ids", "logprobs"}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A folder that make-model wrote."""
+    from runtime.mini_infer import make_model
+
+    place = tmp_path_factory.mktemp("models") / "tiny"
+    make_model.make(place, make_model.sizes("llama", layers=2, width=64, heads=4, kv_heads=2, context=256))
+    return place
+
+
+@pytest.fixture(scope="module")
+def oracle(model):
+    return transformers.AutoModelForCausalLM.from_pretrained(model), transformers.AutoTokenizer.from_pretrained(model)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """More wait for each other on a busy machine, and these models are small."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def given(monkeypatch):
+    """Let bytes be what standard input holds."""
+    return lambda data: monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+# Help -----------------------------------------------------------------------------------------------------------------
+
+
+def test_help_shows_each_command_in_its_own_words():
+    for name, text in program.COMMANDS.items():
+        command = importlib.import_module(f"pycore.cli.mini_infer.{module(name)}").command
+        assert command.help.split("\n")[0] == text
+    assert set(OWN) <= set(program.COMMANDS)
+
+
+@pytest.mark.parametrize("name", ["", *program.COMMANDS])
+def test_help_is_there_with_examples(run, name):
+    status, out, _ = run(*([name] if name else []), "--help")
+    assert status == 0 and "Usage: mini-infer" in out and "Examples" in out
+
+
+def test_help_loads_nothing_heavy():
+    code = ("import sys\nfrom pycore.cli.mini_infer import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+            "assert not {'rich', 'torch', 'numpy', 'runtime', 'fastapi', 'jinja2', 'pycore.serving'} & set(sys.modules)")
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_command_s_help_loads_no_torch(name):
+    code = (f"import sys\nfrom pycore.cli.mini_infer import main\ntry:\n    main([{name!r}, '--help'])\nexcept SystemExit:\n"
+            "    pass\nassert not {'torch', 'numpy', 'runtime', 'transformers'} & set(sys.modules)")
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
+
+
+def test_the_first_command_that_is_shown_names_no_model(run):
+    """What somebody new copies first runs with what is fetched by itself."""
+    _, out, _ = run("--help")
+    first = re.search(r"Examples:\s+(mini-infer .*)", out)[1]
+    assert first.startswith("mini-infer generate --prompt ") and "model" not in first
+
+
+def test_peer_18_the_documented_examples_run(run, model, tmp_path, monkeypatch):
+    """The peer's README shows calls that its own code refuses. Every example here is run, on a small model."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("runtime.mini_infer.source.find", lambda name, say=None: model)
+    (tmp_path / "question.txt").write_text("Who?")
+    (tmp_path / "book.txt").write_text("It was a dark night.\n\n" * 80)
+    seen = 0
+    for name in ("", *OWN):
+        _, out, _ = run(*([name] if name else []), "--help")
+        for line in re.findall(r"^ +(mini-infer .*|printf .*)$", out, re.M):
+            words = shlex.split(line, comments=True)
+            if "|" in words:
+                words = words[words.index("|") + 1:]
+            words = words[1:words.index("<")] if "<" in words else words[1:]
+            if words[0] not in OWN:
+                continue
+            if words[0] == "make-model":
+                words += ["--layers", "1", "--width", "32", "--steps", "1", "--force"] + ([] if "--text" in words else [
+                    "--text", "book.txt"])
+            elif words[0] != "info":
+                words += ["--max-tokens", "2", "--kv-blocks", "20"]
+            with open("question.txt") as file:
+                monkeypatch.setattr(sys, "stdin", file)
+                status, out_of_it, err = run(*words)
+            assert status == 0 and out_of_it, (line, err)
+            seen += 1
+    assert seen >= 12
+
+
+def test_without_torch_the_message_says_what_to_install(run, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "torch" else find(name, *more))
+    for words in (["generate", "--prompt", "a"], ["info"], ["chat"], ["make-model", "--out", "x"]):
+        status, _, err = run(*words)
+        assert status == 2 and engine.INSTALL in err and "torch is not installed" in err
+
+
+# generate -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_text_is_that_of_transformers(document, model, oracle):
+    theirs, tokenizer = oracle
+    for prompt in ("The engine", "What is", "naïve 🦜"):
+        ids = tokenizer(prompt, return_tensors="pt")
+        said = theirs.generate(**ids, do_sample=False, max_new_tokens=20, pad_token_id=0)[0, ids["input_ids"].shape[1]:]
+        found = document("generate", model, "--prompt", prompt, "--max-tokens", 20)
+        (text,) = found["texts"]
+        assert text["token_ids"] == said.tolist() and set(text) == TEXT_KEYS
+        assert text["text"] == tokenizer.decode(said, skip_special_tokens=True)
+        assert text["prompt_tokens"] == ids["input_ids"].shape[1] and text["logprobs"] is None
+        assert text["finish_reason"] == ("stop" if int(said[-1]) in (0, 2) else "length")
+        assert set(found) == {"model", "architecture", "dtype", "device", "texts", "figures"}
+
+
+def test_a_chat_prompt_goes_through_the_template(document, model, oracle):
+    theirs, tokenizer = oracle
+    said = [{"role": "system", "content": "Short."}, {"role": "user", "content": "What?"}]
+    ids = tokenizer.apply_chat_template(said, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+    expected = theirs.generate(**ids, do_sample=False, max_new_tokens=9, pad_token_id=0)[0, ids["input_ids"].shape[1]:]
+    found = document("generate", model, "--chat", "--system", "Short.", "--prompt", "What?", "--max-tokens", 9)
+    assert found["texts"][0]["token_ids"] == expected.tolist()
+
+
+def test_several_prompts_say_what_each_says_alone(document, model):
+    prompts = ["The engine", "What", "In the beginning was the word"]
+    words = [word for prompt in prompts for word in ("--prompt", prompt)]
+    together = document("generate", model, *words, "--max-tokens", 16, "--max-batched-tokens", 16, "--block-size", 8)
+    alone = [document("generate", model, "--prompt", prompt, "--max-tokens", 16)["texts"][0] for prompt in prompts]
+    assert [one["token_ids"] for one in together["texts"]] == [one["token_ids"] for one in alone]
+    assert [one["prompt"] for one in together["texts"]] == [0, 1, 2] and together["figures"]["texts"] == 3
+
+
+def test_samples_have_seeds_of_their_own(document, model):
+    words = ["generate", model, "--prompt", "The", "--temperature", 1, "--samples", 3, "--max-tokens", 12]
+    first, again, other = (document(*words, "--seed", seed)["texts"] for seed in (5, 5, 6))
+    texts = [one["token_ids"] for one in first]
+    assert texts == [one["token_ids"] for one in again] != [one["token_ids"] for one in other]
+    assert len({tuple(one) for one in texts}) == 3 and [one["sample"] for one in first] == [0, 1, 2]
+
+
+def test_peer_14_top_p_of_zero_is_greedy_and_no_tokens_are_refused(run, document, model):
+    words = ["generate", model, "--prompt", "The", "--max-tokens", 12]
+    assert document(*words)["texts"][0]["token_ids"] == document(*words, "--temperature", 1, "--top-p", 0)["texts"][0]["token_ids"]
+    status, _, err = run("generate", model, "--prompt", "The", "--max-tokens", 0)
+    assert status == 2 and "--max-tokens" in err and "at least 1" in err
+    status, _, err = run("generate", model, "--prompt", "The " * 300)
+    assert status == 2 and "--prompt" in err and "tokens" in err
+    text = document("generate", model, "--prompt", "The", "--max-tokens", 300, "--ignore-eos")["texts"][0]
+    assert text["finish_reason"] == "length" and text["prompt_tokens"] + text["output_tokens"] == 256  # the model's context
+
+
+def test_a_stop_ends_the_text_and_is_no_part_of_it(document, model):
+    whole = document("generate", model, "--prompt", "The", "--max-tokens", 24)["texts"][0]["text"]
+    stop = whole[3:6]
+    cut = whole[:whole.index(stop)]
+    found = document("generate", model, "--prompt", "The", "--max-tokens", 24, "--stop", stop, "--stop", "never there")["texts"][0]
+    assert (found["text"], found["finish_reason"], found["stop"]) == (cut, "stop", stop)
+    with_it = document("generate", model, "--prompt", "The", "--max-tokens", 24, "--stop", stop, "--include-stop")["texts"][0]
+    assert with_it["text"] == cut + stop and found["output_tokens"] < 24
+
+
+def test_log_probabilities_are_those_of_transformers(document, model, oracle):
+    theirs, tokenizer = oracle
+    text = document("generate", model, "--prompt", "The engine", "--max-tokens", 5, "--logprobs", 3)["texts"][0]
+    ids = tokenizer("The engine")["input_ids"]
+    with torch.no_grad():
+        logits = theirs(torch.tensor([ids + text["token_ids"]])).logits[0].log_softmax(-1)
+    for place, one in enumerate(text["logprobs"]):
+        row = logits[len(ids) - 1 + place]
+        assert one["logprob"] == pytest.approx(float(row[one["token_id"]]), abs=1e-4)
+        assert [other["token_id"] for other in one["top"]] == row.topk(3).indices.tolist()
+        assert bytes(one["bytes"]).decode("utf-8", "replace") == one["text"]
+
+
+def test_text_goes_to_one_stream_and_figures_to_the_other(run, document, model):
+    words = ["generate", model, "--prompt", "The engine", "--max-tokens", 8]
+    status, out, err = run(*words)
+    assert status == 0 and out == shown(document(*words)["texts"][0]["text"]) + "\n"
+    assert "2 prompt tokens" in err and "8 tokens out" in err and "tokens/s" in err
+    status, out, err = run(*words, "--prompt", "What", "--samples", 2, "--temperature", 1)
+    assert [line for line in out.splitlines() if line.startswith("[prompt")] == [
+        "[prompt 1, text 1]", "[prompt 1, text 2]", "[prompt 2, text 1]", "[prompt 2, text 2]"]
+    assert "in 4 texts" in err
+
+
+def test_a_text_comes_token_by_token(model):
+    """The first characters are out long before the last token is computed."""
+    command = [sys.executable, "-c", CODE, "generate", str(model), "--prompt", "The", "--max-tokens", "240", "--ignore-eos",
+               "--temperature", "1", "--seed", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT)
+    first = os.read(process.stdout.fileno(), 1 << 16)
+    rest = process.stdout.read()
+    assert process.wait() == 0 and first and len(rest) > len(first)
+
+
+def test_a_prompt_from_standard_input(run, document, given, model):
+    given("naïve 🦜".encode())
+    text = document("generate", model, "--prompt", "-", "--max-tokens", 4)["texts"][0]
+    assert text["token_ids"] == document("generate", model, "--prompt", "naïve 🦜", "--max-tokens", 4)["texts"][0]["token_ids"]
+    for data, said in ((b"\xff\xfe", "not UTF-8"), (b"", "at least one token")):
+        given(data)
+        status, _, err = run("generate", model, "--prompt", "-")
+        assert status == 2 and said in err
+    result = subprocess.run([sys.executable, "-c", CODE, "generate", model, "--prompt", b"a\xffb"], capture_output=True, cwd=ROOT,
+                            check=False)
+    assert result.returncode == 2 and b"--prompt" in result.stderr and b"Traceback" not in result.stderr
+
+
+def test_what_a_model_says_does_not_act_on_the_terminal():
+    assert shown("a\x1b[2Jb\r\u202ec\u200d\U0001f426\n") == "a\\x1b[2Jb\\r\\u202ec\u200d\U0001f426\n"
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["generate"], "--prompt"), (["generate", "--prompt", ""], "--prompt"), (["generate", "--prompt", "-", "--prompt", "-"], "once"),
+    (["generate", "{model}", "--prompt", "a", "--system", "b"], "--system"),
+    (["generate", "{model}", "--prompt", "a", "--logprobs", "2"], "--json"),
+    (["generate", "{model}", "--prompt", "a", "--temperature", "-1"], "--temperature"),
+    (["generate", "{model}", "--prompt", "a", "--temperature", "nan"], "--temperature"),
+    (["generate", "{model}", "--prompt", "a", "--top-p", "2"], "--top-p"),
+    (["generate", "{model}", "--prompt", "a", "--stop", ""], "--stop"),
+    (["generate", "{model}", "--prompt", "a", *(["--stop", "x"] * 65)], "at most 64"),
+    (["generate", "{model}", "--prompt", "a", "--samples", "0"], "--samples"),
+    (["generate", "{model}", "--prompt", "a", "--min-tokens", "9", "--max-tokens", "3"], "--min-tokens"),
+    (["generate", "{model}", "--model", "other", "--prompt", "a"], "--model"),
+    (["generate", "{model}", "--prompt", "a", "--device", "tpu"], "--device"),
+    (["generate", "{model}", "--prompt", "abcdefghijklmnopqrstuvwxyz", "--kv-blocks", "1"], "--prompt"),
+    (["generate", "{model}", "--prompt", "a", "--kv-blocks", "16000000"], "--kv-blocks"),
+    (["generate", "{model}", "--prompt", "a", "--block-size", "0"], "--block-size"),
+    (["generate", "{model}", "--prompt", "a", "--max-model-length", "9999"], "--max-model-length"),
+    (["generate", "no-such-model", "--prompt", "a"], "smollm2-135m"), (["chat", "no-such-model"], "smollm2-135m"),
+    (["info", "no-such-model"], "smollm2-135m"), (["info", "{model}", "--device", "tpu"], "--device"),
+    (["make-model", "--out", "{model}"], "--force"), (["make-model", "--out", "{new}", "--width", "30"], "width"),
+    (["make-model", "--out", "{new}", "--vocabulary", "100"], "at least 259"),
+    (["make-model", "--out", "{new}", "--heads", "3", "--width", "66", "--kv-heads", "2"], "multiple"),
+    (["make-model", "--out", "{new}", "--trained", "--text", "no-such-text"], "--text"),
+    (["make-model", "--out", "/proc/nowhere"], "--out")], ids=lambda one: one if isinstance(one, str) else " ".join(one)[:60])
+def test_bad_input_is_said(run, model, tmp_path, words, said):
+    status, out, err = run(*(word.format(model=model, new=tmp_path / "new") for word in words))
+    assert status == 2 and said in err and not out, err
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+def broken(model: Path, place: Path, name: str, change) -> Path:
+    """A copy of the model with one file changed (or gone)."""
+    shutil.copytree(model, place)
+    data = (place / name).read_bytes()
+    (place / name).unlink()
+    if (new := change(data)) is not None:
+        (place / name).write_bytes(new)
+    return place
+
+
+def edited(**changes):
+    return lambda data: json.dumps({name: one for name, one in (json.loads(data) | changes).items() if one != "gone"}).encode()
+
+
+def longer_header(data: bytes) -> bytes:
+    return struct.pack("<Q", 1 << 60) + data[8:]
+
+
+@pytest.mark.parametrize(("name", "change", "said"), [
+    ("config.json", lambda data: None, "without config.json"), ("config.json", lambda data: data[:40], "config.json"),
+    ("config.json", lambda data: b"[]", "not a JSON object"), ("config.json", lambda data: b"\xff\xfe", "config.json"),
+    ("config.json", edited(model_type="gpt_neox"), "gpt_neox"), ("config.json", edited(hidden_size=-4), "hidden_size|width"),
+    ("config.json", edited(num_hidden_layers=1 << 40), "layers"), ("config.json", edited(vocab_size="many"), "vocab"),
+    ("config.json", edited(num_key_value_heads=3), "multiple"), ("config.json", edited(hidden_size="gone"), "hidden_size"),
+    ("config.json", edited(use_sliding_window=True), "sliding"), ("config.json", edited(num_hidden_layers=3), "lacks model.layers.2"),
+    ("config.json", edited(num_hidden_layers=1), "does not use"), ("config.json", edited(intermediate_size=64), "shape"),
+    ("config.json", edited(vocab_size=1 << 23, hidden_size=1 << 16), "weights of"),
+    ("model.safetensors", lambda data: None, "holds no .safetensors"), ("model.safetensors", lambda data: b"", "not a sound"),
+    ("model.safetensors", lambda data: data[:len(data) // 2], "not a sound"), ("model.safetensors", longer_header, "not a sound"),
+    ("model.safetensors", lambda data: os.urandom(500), "not a sound"),
+    ("tokenizer.json", lambda data: None, "tokenizer.json"), ("tokenizer.json", lambda data: data[:200], "not a tokenizer"),
+    ("tokenizer_config.json", edited(chat_template="{% if %}"), "no Jinja"),
+    ("generation_config.json", edited(eos_token_id=10**6), "1,000,000")], ids=str)
+def test_a_folder_that_is_no_sound_model_is_said_by_name(run, model, tmp_path, name, change, said):
+    place = broken(model, tmp_path / "model", name, change)
+    status, out, err = run("generate", place, "--prompt", "a", "--max-tokens", "1")
+    assert status == 2 and re.search(said, err) and len(err.splitlines()) == 1 and not out, err
+
+
+def test_peer_12_nothing_missing_goes_by_whatever_the_command(run, model, tmp_path):
+    """The peer leaves a tensor that is missing at random, and says nothing."""
+    place = broken(model, tmp_path / "model", "config.json", edited(num_hidden_layers=3))
+    for words in (["generate", place, "--prompt", "a"], ["chat", place]):
+        status, _, err = run(*words)
+        assert status == 2 and "model.layers.2" in err
+
+
+@pytest.mark.parametrize(("data", "said"), [
+    (b"", "cannot be read"), (b"GGUF", "ends within"), (b"PK\x03\x04" + bytes(64), "not a GGUF file"),
+    (b"GGUF" + struct.pack("<IQQ", 99, 0, 0), "version 99"), (b"GGUF" + struct.pack("<IQQ", 3, 1 << 60, 0), "announces"),
+    (b"GGUF" + struct.pack("<IQQ", 3, 0, 1 << 60), "announces"), (b"GGUF" + struct.pack("<IQQ", 3, 0, 0), "general.architecture|tokenizer")],
+    ids=str)
+@pytest.mark.parametrize("command", ["generate", "info"])
+def test_a_file_that_is_no_sound_gguf_is_said(run, tmp_path, data, said, command):
+    path = tmp_path / "model.gguf"
+    path.write_bytes(data)
+    status, out, err = run(command, path, *(["--prompt", "a"] if command == "generate" else []))
+    assert status == 2 and re.search(said, err) and not out, err
+
+
+# info and make-model --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3"])
+def test_what_info_says_is_what_transformers_counts(document, tmp_path, architecture):
+    made = document("make-model", "--out", tmp_path / "m", "--architecture", architecture, "--layers", 2, "--width", 64, "--seed", 3)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "m")
+    found = document("info", tmp_path / "m", "--hashes")
+    assert found["parameters"] == theirs.num_parameters() == made["parameters"] and found["architecture"] == architecture
+    assert sum(one["bytes"] for one in found["tensors"]) == found["weight_bytes"] == 4 * theirs.num_parameters()
+    config = theirs.config
+    assert found["keys_and_values"]["float16"]["bytes_per_token"] == (
+        2 * 2 * config.num_hidden_layers * config.num_key_value_heads * (config.hidden_size // config.num_attention_heads))
+    assert found["tokenizer"]["end_ids"] == [0, 2] and found["tokenizer"]["chat_template"] and len(found["files"][0]["sha256"]) == 64
+    assert found["weights_fit"] and found["keys_and_values"]["int4"]["tokens"] > found["keys_and_values"]["float32"]["tokens"]
+    kinds = {type(theirs).__name__}
+    assert kinds == {architecture.capitalize() + "ForCausalLM"}
+
+
+def test_info_of_the_default_model(document, run):
+    found = document("info")
+    assert found["model"] == "smollm2-135m" and found["kinds"]["Q4_1"] == 210 and found["sizes"]["context"] == 8192
+    assert found["tokenizer"]["end"] == ["<|im_end|>"]
+    status, out, _ = run("info", "--tensors")
+    assert status == 0 and "blk.29.ffn_down.weight" in out and "134,515,008 parameters" in out
+
+
+def test_the_same_seed_makes_the_same_model(document, tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        document("make-model", "--out", tmp_path / name, "--layers", 1, "--width", 32, "--seed", seed)
+    first, same, other = ((tmp_path / name / "model.safetensors").read_bytes() for name in "abc")
+    assert first == same != other
+
+
+def test_a_trained_model_has_learnt(document, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("\n\n".join(["the cat sat on the mat and the dog lay by the door"] * 60))
+    found = document("make-model", "--out", tmp_path / "m", "--trained", "--text", text, "--steps", 60, "--layers", 1, "--width", 32)
+    assert found["trained"] and found["last_loss_nats"] < 2.5  # from ln 300 = 5.7
+    said = document("generate", tmp_path / "m", "--prompt", "the cat sat", "--max-tokens", 4)
+    assert said["texts"][0]["text"].startswith(" on the")
+
+
+# chat -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_conversation_out_of_a_pipe(run, document, given, model, oracle):
+    theirs, tokenizer = oracle
+    given(b"One?\n\n  Two?  \n")
+    found = document("chat", model, "--max-tokens", "6", "--system", "Short.")
+    assert [one["role"] for one in found["messages"]] == ["system", "user", "assistant", "user", "assistant"]
+    assert [one["message"] for one in found["turns"]] == ["One?", "Two?"] and found["turns"][1]["cached_tokens"] > 0
+    ids = tokenizer.apply_chat_template(found["messages"][:-1], add_generation_prompt=True, return_tensors="pt", return_dict=True)
+    said = theirs.generate(**ids, do_sample=False, max_new_tokens=6, pad_token_id=0)[0, ids["input_ids"].shape[1]:]
+    assert found["messages"][-1]["content"] == tokenizer.decode(said, skip_special_tokens=True)
+    given(b"One?\nTwo?\n")
+    status, out, _ = run("chat", model, "--max-tokens", "6", "--system", "Short.")
+    assert status == 0 and out == "".join(shown(one["answer"]) + "\n" for one in found["turns"])
+
+
+@pytest.mark.parametrize(("data", "status", "said"), [(b"x" * 600 + b"\n", 2, "--prompt"), (b"\xff\n", 2, "not UTF-8"), (b"", 0, "")])
+def test_a_conversation_that_cannot_go_on_is_said(run, given, model, data, status, said):
+    given(data)
+    found, out, err = run("chat", model, "--max-tokens", "5")
+    assert found == status and said in err and not out
+
+
+def test_a_model_without_a_template_has_no_conversation(run, model, tmp_path):
+    place = broken(model, tmp_path / "m", "tokenizer_config.json", edited(chat_template="gone"))
+    status, _, err = run("chat", place)
+    assert status == 2 and "chat template" in err
+    status, _, err = run("generate", place, "--chat", "--prompt", "a")
+    assert status == 2 and "chat template" in err
+
+
+class Terminal:
+    """The program at a terminal of its own."""
+
+    def __init__(self, *arguments):
+        self.leader, follower = pty.openpty()
+        self.process = subprocess.Popen([sys.executable, "-c", CODE, *map(str, arguments)], stdin=follower, stdout=follower,
+                                        stderr=follower, cwd=ROOT, start_new_session=True, env=os.environ | {"TERM": "dumb"},
+                                        preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0))
+        os.close(follower)
+        self.seen = ""
+
+    def type(self, text: str) -> None:
+        os.write(self.leader, text.encode())
+
+    def until(self, text: str, seconds: float = 120) -> str:
+        """Read until a text is there; what came since the last time."""
+        end, before = time.monotonic() + seconds, self.seen
+        while text not in self.seen:
+            left = end - time.monotonic()
+            assert left > 0, f"{text!r} never came: {self.seen!r}"
+            if select.select([self.leader], [], [], left)[0]:
+                try:
+                    self.seen += os.read(self.leader, 1 << 16).decode("utf-8", "replace")
+                except OSError:  # it has ended
+                    assert text in self.seen, f"{text!r} never came: {self.seen!r}"
+        before, self.seen = self.seen.split(text, 1)
+        return before
+
+
+def test_ctrl_c_ends_the_answer_and_not_the_talk(model):
+    terminal = Terminal("chat", model, "--ignore-eos", "--max-tokens", "100", "--temperature", "1", "--block-size", "1")
+    terminal.until("Ctrl-D the conversation")
+    terminal.until("> ")
+    terminal.type("\x03")  # at the prompt it ends nothing
+    terminal.until("/exit ends the conversation")
+    for _ in range(5):  # an answer may be over before the key is seen
+        terminal.type("Go on\n")
+        terminal.until("Go on")
+        terminal.type("\x03")
+        if "[stopped]" in terminal.until("tokens out"):
+            break
+    else:
+        pytest.fail("no answer was stopped")
+    terminal.type("/nonsense\n")
+    terminal.until("There is no /nonsense")
+    terminal.type("/retry\n")
+    terminal.until("tokens out")
+    terminal.type("/system Be brief.\n")
+    terminal.until("Begun anew")
+    terminal.type("/reset\n")
+    terminal.until("Forgotten")
+    terminal.type("/retry\n")
+    terminal.until("nothing to answer again")
+    terminal.type("x" * 900 + "\n")
+    terminal.until("/reset begins anew")
+    terminal.type("/exit\n")
+    assert terminal.process.wait(60) == 0
+    os.close(terminal.leader)
