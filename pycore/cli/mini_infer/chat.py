@@ -77,9 +77,10 @@ class Talk:
 @click.argument("word", metavar="[MODEL]", required=False)
 @click.option("--system", metavar="TEXT", help="A system message.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole conversation as one JSON object at its end.")
+@model.events_option
 @sampling_options
 @setup_options("seed")
-def command(word: str | None, system: str | None, **options: Any) -> None:
+def command(word: str | None, system: str | None, events: str | None, **options: Any) -> None:
     """Talk with a model; Ctrl-C ends an answer, not the talk (needs torch)."""
     as_json = flag(options, "as_json")
     asked = taken(options)
@@ -88,11 +89,12 @@ def command(word: str | None, system: str | None, **options: Any) -> None:
     talk = Talk(model.opened(chosen), asked, system)
     if talk.found.source.words.template is None:
         raise InputError("model", chosen.model, "accepted: one with a chat template; `generate` goes on from any text")
-    if sys.stdin.isatty():
-        at_terminal(talk, live=not as_json)
-    else:
-        for line in piped():
-            talk.answer(line, live=not as_json)
+    with model.recorded(talk.found, events):
+        if sys.stdin.isatty():
+            at_terminal(talk, live=not as_json)
+        else:
+            for line in piped():
+                talk.answer(line, live=not as_json)
     if as_json:
         output.write_json({"model": talk.found.source.name, "system": talk.system, "messages": talk.messages,
                            "turns": talk.turns})

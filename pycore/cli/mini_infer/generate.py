@@ -41,10 +41,11 @@ Several prompts run as one batch. The texts go to standard output, figures to st
 @click.option("--logprobs", type=int, metavar="N",
               help="With --json: the log-probability of each token and of the N most likely ones.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
+@model.events_option
 @sampling_options
 @setup_options("seed")
 def command(word: str | None, prompt: tuple[str, ...], chat: bool, system: str | None, samples: int, logprobs: int | None,
-            **options: Any) -> None:
+            events: str | None, **options: Any) -> None:
     """Continue a prompt, or answer it, token by token as they come (needs torch)."""
     as_json = flag(options, "as_json")
     prompts = read(prompt)
@@ -57,12 +58,13 @@ def command(word: str | None, prompt: tuple[str, ...], chat: bool, system: str |
     part = engine.part("generating")
     found = model.opened(chosen)
     batch = part.Batch(found.engine, found.source.words)
-    began = time.perf_counter()
-    for one in prompts:
-        said = {"messages": messages(one, system)} if chat else {"prompt": one}
-        batch.add(part.Asked(**said, samples=samples, **asked))
-    printer = Printer(batch.texts.values(), live=not as_json)
-    batch.run(printer.heard)
+    with model.recorded(found, events):
+        began = time.perf_counter()
+        for one in prompts:
+            said = {"messages": messages(one, system)} if chat else {"prompt": one}
+            batch.add(part.Asked(**said, samples=samples, **asked))
+        printer = Printer(batch.texts.values(), live=not as_json)
+        batch.run(printer.heard)
     figures = part.figures(batch.texts.values(), time.perf_counter() - began)
     if as_json:
         output.write_json(document(found, batch, figures))

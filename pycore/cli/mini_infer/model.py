@@ -1,13 +1,23 @@
 """The model that a command runs: named as its first word or by --model, opened, and put into an engine."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+import click
 
 from pycore.cli.mini_infer import engine
 from pycore.cli.mini_infer.say import say
 from pycore.cli.mini_infer.setup_options import choices
 from pycore.errors import InputError
 from pycore.systems.mini_infer_setup import Choices
+
+
+def events_option(command: Callable) -> Callable:
+    """Decorator: the command takes --events."""
+    return click.option("--events", metavar="FILE", help="Write what the scheduler decides to FILE, for the page and "
+                        "`mini-infer events`; it holds the prompts.")(command)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +34,23 @@ def chosen_by(options: dict[str, Any], word: str | None) -> Choices:
     if word is not None and options.get("model") not in (None, word):
         raise InputError("model", options["model"], f"accepted: once; the command already names {word}")
     return choices(options, **({} if word is None else {"model": word}))
+
+
+@contextmanager
+def recorded(found: Opened, path: str | None) -> Iterator[None]:
+    """While it lasts, what the scheduler decides is written to a file, where one is named. Raises SourceError."""
+    if path is None:
+        yield
+        return
+    words = found.source.words
+
+    def text(token: int) -> str:
+        return words.token_bytes(token).decode("utf-8", "replace")
+
+    with engine.part("events").recording(found.engine, path, words=text, model=found.source.name) as sink:
+        yield
+    if sink.fault:
+        say(sink.fault)
 
 
 def opened(chosen: Choices) -> Opened:

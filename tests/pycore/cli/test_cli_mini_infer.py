@@ -213,6 +213,18 @@ def test_log_probabilities_are_those_of_transformers(document, model, oracle):
         assert bytes(one["bytes"]).decode("utf-8", "replace") == one["text"]
 
 
+def test_events_hold_what_ran(run, document, model, tmp_path):
+    """The file is played on the scheduler by `mini-infer events`, which finds the same requests and every law kept."""
+    words = ["generate", model, "--prompt", "The engine", "--prompt", "The engine reads", "--max-tokens", 6]
+    plain = document(*words)
+    recorded = document(*words, "--events", tmp_path / "events.jsonl")
+    assert [one["token_ids"] for one in plain["texts"]] == [one["token_ids"] for one in recorded["texts"]]
+    status, out, err = run("events", tmp_path / "events.jsonl", "--json")
+    assert status == 0 and json.loads(out), err
+    status, _, err = run(*words, "--events", tmp_path)
+    assert status == 2 and "--events" in err
+
+
 def test_text_goes_to_one_stream_and_figures_to_the_other(run, document, model):
     words = ["generate", model, "--prompt", "The engine", "--max-tokens", 8]
     status, out, err = run(*words)
