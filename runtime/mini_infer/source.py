@@ -71,10 +71,13 @@ def find(name: str, say: Say = lambda text: None) -> Path:
         return folder
     path = Path(name)
     try:
-        if path.is_dir() or path.is_file():
-            return path
+        here = bool(name) and (path.is_dir() or path.is_file())
     except (OSError, ValueError):  # too long for a path, or with a zero byte
-        pass
+        here = False
+    if here and path.suffix == ".safetensors":
+        raise SourceError(path.name, "holds weights alone; name the folder that it lies in")
+    if here:
+        return path
     if hub.REPOSITORY.fullmatch(name):
         return hub.fetch(name, say)
     raise UnknownName("model", name, "accepted: " + ", ".join(NAMES) + ", a folder with config.json, a .gguf file, or a "
