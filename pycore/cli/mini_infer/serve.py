@@ -1,6 +1,7 @@
 """`mini-infer serve`: an OpenAI-compatible server on one model."""
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import click
@@ -14,7 +15,7 @@ from pycore.errors import InputError
 KEY_VARIABLE = "MINI_INFER_API_KEY"
 NEEDED = ("fastapi", "uvicorn", "prometheus_client")
 AT_HOME = ("127.", "::1", "localhost")
-SERVER = ("host", "port", "api_key", "cors_origin", "model_name", "queue", "most_body_mebibytes", "drain_seconds")
+SERVER = ("host", "port", "api_key", "cors_origin", "model_name", "queue", "most_body_mebibytes", "drain_seconds", "events")
 
 EPILOG = """\b
 Examples:
@@ -44,6 +45,8 @@ Ctrl-C or SIGTERM: new requests get 503, those under way are finished for --drai
               help="Largest body of a request.")
 @click.option("--drain-seconds", type=click.IntRange(0, 86400), default=30, show_default=True,
               help="How long requests under way may go on when the server is told to end.")
+@click.option("--events", metavar="FILE",
+              help="Write what the scheduler decides to FILE, for the page; it holds the prompts.")
 @setup_options()
 def command(**options: Any) -> None:
     """An OpenAI-compatible server: completions, chats, streams, metrics (needs torch)."""
@@ -57,9 +60,21 @@ def command(**options: Any) -> None:
         if not own["host"].startswith(AT_HOME) and not settings.keys:
             say(f"Anybody who reaches {own['host']} may use this server: no --api-key is set.")
         source = engine.part("source").open_source(chosen.model, dtype=chosen.dtype, device=chosen.device, say=say)
-        made = serving.server(engine.part("setup").Setup.of(chosen).engine(source), source.words, settings,
-                              name=own["model_name"] or chosen.model, queue=own["queue"], drain_seconds=own["drain_seconds"])
-        serving.serve(made, place, say)
+        running = engine.part("setup").Setup.of(chosen).engine(source)
+        made = serving.server(running, source.words, settings, name=own["model_name"] or chosen.model, queue=own["queue"],
+                              drain_seconds=own["drain_seconds"])
+        with recording(running, source, own["events"]) as sink:
+            serving.serve(made, place, say)
+        if sink is not None and sink.fault:
+            say(sink.fault)
+
+
+def recording(running: Any, source: Any, path: str | None) -> AbstractContextManager:
+    """What the engine's scheduler decides goes to a file meanwhile, where one is named. Raises SourceError."""
+    if path is None:
+        return nullcontext()
+    decode = source.words.decode
+    return engine.part("events").recording(running, path, words=lambda token: decode((token,)), model=source.name)
 
 
 def keys(given: tuple[str, ...]) -> tuple[str, ...]:

@@ -22,6 +22,8 @@ from runtime.mini_infer.server.refusals import Refusal, refusal
 from runtime.mini_infer.server.shapes import ChatShape, CompletionShape, Shape
 from runtime.mini_infer.service import Service
 
+TOKENISERS = 2  # threads: a long prompt delays no short one
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -35,7 +37,7 @@ class Settings:
 def application(service: Service, metrics: Metrics, settings: Settings) -> FastAPI:
     """The ASGI application of a service; it starts and stops it."""
     endpoints = Endpoints(service, metrics, settings)
-    made = FastAPI(title="mini-infer", docs_url=None, redoc_url=None, lifespan=lambda app: _life(service, endpoints))
+    made = FastAPI(title="mini-infer", openapi_url=None, lifespan=lambda app: _life(service, endpoints))
     made.add_middleware(Gate, keys=settings.keys)
     if settings.origins:
         made.add_middleware(CORSMiddleware, allow_origins=list(settings.origins), allow_methods=["GET", "POST"],
@@ -64,12 +66,12 @@ def _http(request: Request, error: HTTPException) -> Response:
 
 
 class Endpoints:
-    """The functions behind the paths. Texts become tokens in one thread of their own, so that the loop stays free."""
+    """The functions behind the paths. Texts become tokens in threads of their own, so that the loop stays free."""
 
     def __init__(self, service: Service, metrics: Metrics, settings: Settings):
         self.service, self.metrics, self.settings = service, metrics, settings
         self.created = int(time.time())
-        self.tokenising = ThreadPoolExecutor(1, "tokenising")
+        self.tokenising = ThreadPoolExecutor(TOKENISERS, "tokenising")
 
     def join(self, app: FastAPI) -> None:
         """Put them under their paths."""

@@ -16,6 +16,7 @@ from mini_infer_serving import write_parrot
 
 from pycore.cli import errors
 from pycore.cli.mini_infer import mini_infer, serve
+from pycore.scenes import event_file
 
 ROOT = Path(__file__).resolve().parents[3]
 README_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
@@ -77,19 +78,23 @@ def test_peer_18_the_examples_run_and_sigterm_ends_it_in_order(folder):
     assert status == 0 and "Traceback" not in words
 
 
-def test_a_stream_under_way_is_finished_after_sigterm(folder):
-    process, url, said = started(folder, "--max-sequences", "2")
+def test_a_stream_under_way_is_finished_after_ctrl_c_and_its_steps_are_on_file(folder, tmp_path):
+    process, url, said = started(folder, "--host", "0.0.0.0", "--max-sequences", "2", "--events", str(tmp_path / "steps.jsonl"))
     try:
-        with httpx.stream("POST", url + "/v1/completions", json={"prompt": "a", "max_tokens": 400, "temperature": 0, "stream": True}, trust_env=False) as answer:
+        assert any("no --api-key is set" in line for line in said)
+        asked = {"prompt": "a", "max_tokens": 400, "temperature": 0, "stream": True}
+        with httpx.stream("POST", url.replace("0.0.0.0", "127.0.0.1") + "/v1/completions", json=asked, trust_env=False) as answer:
             lines = answer.iter_lines()
             next(lines)
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGINT)
             rest = [json.loads(line[6:])["choices"][0] for line in lines if line.startswith("data: {")]
         assert rest[-1]["finish_reason"] == "length" and len(rest) == 400  # one was read before; the end has one of its own
         assert process.wait(20) == 0
     finally:
         process.kill()
         process.communicate()
+    header, events = event_file.read((tmp_path / "steps.jsonl").read_text().splitlines())
+    assert header.blocks == 64 and len(list(events)) >= 400
 
 
 def test_a_port_in_use_is_said_in_one_line_before_the_model_is_read(folder, capsys):
@@ -104,7 +109,7 @@ def test_a_port_in_use_is_said_in_one_line_before_the_model_is_read(folder, caps
 
 @pytest.mark.parametrize(("options", "said"), [
     (["--port", "70000"], "--port"), (["--host", "no.such.host.invalid"], "--host"), (["--host", "192.0.2.1"], "--host"), (["--model", "/no/where"], "--model"),
-    (["--api-key", ""], "--api-key"), (["--queue", "-1"], "--queue"), (["--block-size", "0"], "--block-size"), (["--drain-seconds", "-1"], "--drain-seconds")])
+    (["--api-key", ""], "--api-key"), (["--queue", "-1"], "--queue"), (["--block-size", "0"], "--block-size"), (["--drain-seconds", "-1"], "--drain-seconds"), (["--events", "/no/where"], "--events")])
 def test_bad_options_are_named(options, said, folder, capsys):
     status, words = run(capsys, *(["--model", str(folder)] if "--model" not in options else []), "--port", "0", *options)
     assert status == 2 and said in words and "Traceback" not in words
@@ -117,10 +122,7 @@ def run(capsys, *options: str) -> tuple[int, str]:
     return status, said.out + said.err
 
 
-def test_a_key_from_the_environment_and_a_word_of_warning(folder):
-    process, url, said = started(folder, "--host", "0.0.0.0")
-    status, words = ended(process, signal.SIGINT)
-    assert status == 0 and any("no --api-key is set" in line for line in said)
+def test_a_key_from_the_environment_is_asked_for_and_not_shown(folder):
     process, url, said = started(folder, "--host", "0.0.0.0", MINI_INFER_API_KEY="hidden")
     try:
         url = url.replace("0.0.0.0", "127.0.0.1")
