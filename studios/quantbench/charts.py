@@ -139,8 +139,8 @@ def measured(rows: Any) -> dict:
         *({"data": values(("bits", "kl"), [row[:2]]), "encoding": {"x": x, "y": y}, "mark": RING}
           for row in drawn if row[7]),
         *({"data": values(("bits", "kl", "name"), [(*row[:2], row[4])]), "mark": {
-            "type": "text", "dx": 8, "dy": -8, "align": "left", "color": "var(--ink)", "fontSize": 11,
-            "fontWeight": 600 if row[7] else "normal"},
+            "type": "text", "dx": 12 if row[7] else 8, "dy": -12 if row[7] else -8, "align": "left", "color": "var(--ink)",
+            "fontSize": 11, "fontWeight": 600 if row[7] else "normal"},
            "encoding": {"x": x, "y": y, "text": {"field": "name"}}} for row in named(drawn)),
     ])
 

@@ -9,6 +9,7 @@ from studios.quantbench.names import also, figure
 
 FAMILIES = (("int", "integer"), ("nf", "normal float"), ("fp8", "float"), ("mxfp4", "float"), ("nvfp4", "float"),
             ("q", "GGUF"), ("bitnet", "ternary"), ("sparse", "2:4"))
+LAYOUTS = ("nibble_order", "layout", "metadata")
 CROWD = (4.0, 5.1)  # bits per weight: where most formats are
 ORDER = ("integer", "normal float", "float", "GGUF", "ternary", "2:4")
 
@@ -71,18 +72,23 @@ def row(query: Any, bench: Any, point: Any, labels: dict[str, str], model: Any) 
         sqnr_text=figure(point.sqnr_db, 3), largest=figure(point.max_error, 3),
         best=not point.dominated_by and not refused and point.sqnr_db == point.sqnr_db,
         beaten=point.fault or (f"{labels[point.dominated_by]} does better" if point.dominated_by else ""),
-        kl=figure(known.value if known else None, 3), perplexity=figure(found.perplexity.value if found else None, 4),
-        remark="lossless for this model by construction" if found and found.lossless else "")
+        kl="lossless" if found and found.lossless else figure(known.value if known else None, 3),
+        perplexity=figure(found.perplexity.value if found else None, 4),
+        remark="by construction: the model's weights lie on this grid already" if found and found.lossless else "")
 
 
 def measured_as(model: Any, format_id: str, options: dict[str, object]) -> Any:
     """The measured configuration that is a format with these options and nothing else; None where there is none."""
-    if model is None:
-        return None
-    wanted = {name: said(value) for name, value in options.items()}
-    own = {name: said(value) for name, value in default_options(format_id).items()}
-    return next((one for one in model.configurations
-                 if one.format == format_id and as_it_is(one) and own | dict(one.options) == wanted), None)
+    found = model.configurations if model else ()
+    return next((one for one in found if one.format == format_id and same_numbers(one, options)), None)
+
+
+def same_numbers(one: Any, options: dict[str, object]) -> bool:
+    """Whether a measured configuration has these options of its format; how bytes are laid out changes no number."""
+    own = {name: said(value) for name, value in default_options(one.format).items()}
+    wanted = own | {name: said(value) for name, value in options.items()}
+    mine = own | dict(one.options)
+    return as_it_is(one) and all(mine[name] == wanted[name] for name in own if name not in LAYOUTS)
 
 
 def as_it_is(one: Any) -> bool:

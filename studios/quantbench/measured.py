@@ -10,7 +10,7 @@ from pycore.systems.quantbench_question import options_of
 from studios.explain import help_field, plain
 from studios.quantbench.bits import Choice
 from studios.quantbench.error import step
-from studios.quantbench.frontier import as_it_is, default_options, said
+from studios.quantbench.frontier import same_numbers
 from studios.quantbench.names import also, figure
 
 PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
@@ -119,9 +119,7 @@ def below(found: Sequence[Any]) -> str:
 
 def asked(one: Any, query: Any) -> bool:
     """Whether a measured configuration has the format and options of a question."""
-    options, _ = options_of(query)
-    used = default_options(one.format) | dict(options) if one.format == query.format else {}
-    return one.format == query.format and as_it_is(one) and all(said(used.get(name)) == value for name, value in one.options)
+    return one.format == query.format and same_numbers(one, dict(options_of(query)[0]))
 
 
 def promise(one: Any) -> tuple[str, ...]:

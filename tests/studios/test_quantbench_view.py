@@ -206,6 +206,10 @@ def test_measured_rows_say_what_is_no_miracle(pages):
     assert pages["default"].measured.below == ("Perplexity below the unquantised model's is no miracle. q8_0: noise, as the "
                                                "interval of their ratio holds 1.")
     assert rows["int4-g64"].asked and not rows["q4_k"].asked
+    other = {row.name: row.asked for row in asked(group="32").measured.rows}
+    assert not any(other.values())  # a row that names no options has the format's own
+    assert {row.name for row in asked(nibble_order="awq").measured.rows if row.asked} == {"int4-g64"}
+    assert {row.name for row in asked(format="bitnet-2bit").measured.rows if row.asked} == set()
     assert rows["int4-g64"].spans == ("32 to 34", "0.081 to 0.099")
 
 
@@ -239,7 +243,7 @@ def test_measured_figures_stand_beside_the_live_ones(pages):
     assert found.model == "Tiny <b>model</b>" and (rows["int4-g64"].kl, rows["int4-g64"].perplexity) == ("0.09", "33")
     assert (rows["int4-g64-asym"].kl, rows["int4-g64-asym"].perplexity) == ("–", "–")
     assert rows["bitnet-2bit"].kl == "–"  # measured after training only: another thing
-    assert rows["q4_1"].remark == "lossless for this model by construction"
+    assert rows["q4_1"].kl == "lossless" and rows["q4_1"].remark.startswith("by construction")
     assert [name for name, row in rows.items() if row.kl != "–"] == ["int4-g64", "q4_k", "q4_1", "q8_0"]
 
 
