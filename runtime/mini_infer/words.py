@@ -140,8 +140,9 @@ def from_gguf(file: Gguf, name: str) -> Words:
     special = {which: text for which, text in special.items() if text is not None}
     template = ChatTemplate(found.chat_template, special, file.source) if found.chat_template else None
     ends = [file.metadata.get(f"tokenizer.ggml.{kind}_token_id") for kind in ("eos", "eot", "eom")]
-    # llama.cpp's own default: a beginning is put before a text for Llama 3's split, and for no other that is run here
-    adds = file.value("tokenizer.ggml.add_bos_token", bool, file.metadata.get("tokenizer.ggml.pre") == "llama-bpe")
+    # llama.cpp's own default: a beginning is put before a text for SentencePiece and for Llama 3's split, and else not
+    usual = file.metadata["tokenizer.ggml.model"] == "llama" or file.metadata.get("tokenizer.ggml.pre") == "llama-bpe"
+    adds = file.value("tokenizer.ggml.add_bos_token", bool, usual)
     return made(name, found.backend, ends, template, ids_of([ids["bos_token"]]) if adds else ())
 
 

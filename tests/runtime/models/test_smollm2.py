@@ -48,7 +48,7 @@ def test_text_comes_back(file, text):
 
 
 def test_a_tokenizer_that_we_would_guess_at_is_refused(file):
-    for change in ({"tokenizer.ggml.pre": "deepseek-r1-qwen"}, {"tokenizer.ggml.model": "llama"}):
+    for change in ({"tokenizer.ggml.pre": "deepseek-r1-qwen"}, {"tokenizer.ggml.model": "t5"}):
         with pytest.raises(SourceError, match="byte-level BPE"):
             tokenizer.from_gguf(Gguf(source="x", version=3, metadata=file.metadata | change, tensors={}, view=file.view))
     for change in ({"tokenizer.ggml.merges": ["a b c"]}, {"tokenizer.ggml.tokens": ["a", "a"]}, {"tokenizer.ggml.merges": ["zzz yyy"]}):
