@@ -10,6 +10,7 @@ from pycore.cli import output
 from pycore.cli.errors import flag
 from pycore.cli.mini_infer import engine, model
 from pycore.cli.mini_infer.answers import Printer, document, figures_line
+from pycore.cli.mini_infer.interrupt import watched
 from pycore.cli.mini_infer.sampling_options import sampling_options, taken
 from pycore.cli.mini_infer.say import say
 from pycore.cli.mini_infer.setup_options import setup_options
@@ -64,12 +65,15 @@ def command(word: str | None, prompt: tuple[str, ...], chat: bool, system: str |
             said = {"messages": messages(one, system)} if chat else {"prompt": one}
             batch.add(part.Asked(**said, samples=samples, **asked))
         printer = Printer(batch.texts.values(), live=not as_json)
-        batch.run(printer.heard)
+        with watched() as pressed:
+            batch.run(printer.heard, given_up=pressed)
     figures = part.figures(batch.texts.values(), time.perf_counter() - began)
     if as_json:
         output.write_json(document(found, batch, figures))
     else:
         say(figures_line(figures), style="dim")
+    if pressed():
+        raise KeyboardInterrupt
     if failed := [one for one in batch.texts.values() if one.finish in ("error", "refused")]:
         raise SourceError("engine", failed[0].reason)
 

@@ -10,6 +10,7 @@ import re
 import select
 import shlex
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -236,14 +237,18 @@ def test_text_goes_to_one_stream_and_figures_to_the_other(run, document, model):
     assert "in 4 texts" in err
 
 
-def test_a_text_comes_token_by_token(model):
-    """The first characters are out long before the last token is computed."""
-    command = [sys.executable, "-c", CODE, "generate", str(model), "--prompt", "The", "--max-tokens", "240", "--ignore-eos",
-               "--temperature", "1", "--seed", "1"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT)
+def test_a_text_comes_token_by_token_until_ctrl_c(model, tmp_path):
+    """What came is kept, and its figures: the tokens are fewer than were asked for, and the status says why."""
+    place = broken(model, tmp_path / "long", "config.json", edited(max_position_embeddings=60_000))
+    command = [sys.executable, "-c", CODE, "generate", str(place), "--prompt", "The", "--max-tokens", "50000", "--ignore-eos",
+               "--temperature", "1", "--seed", "1", "--max-sequences", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)
     first = os.read(process.stdout.fileno(), 1 << 16)
-    rest = process.stdout.read()
-    assert process.wait() == 0 and first and len(rest) > len(first)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert first and (first + out).endswith(b"\n") and process.returncode == 130, err
+    tokens = int(re.search(rb"([\d,]+) tokens out", err)[1].replace(b",", b""))
+    assert 0 < tokens < 50_000 and b"Interrupted." in err and b"Traceback" not in err
 
 
 def test_a_prompt_from_standard_input(run, document, given, model):
