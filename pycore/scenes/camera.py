@@ -1,6 +1,6 @@
 """From the state of a stage to a Frame. Looks, and changes nothing."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,34 +35,31 @@ class Moment:
     wrote: tuple[tuple[str, int, int], ...] = ()
 
     @classmethod
-    def of(cls, plan: StepPlan, stage: "Stage", tokens: dict[str, int]) -> "Moment":
+    def of(cls, plan: StepPlan, stage: "Stage", tokens: Mapping[str, tuple[int, ...]]) -> "Moment":
         """A step that was executed and has still to complete."""
         work = works(plan, stage, tokens)
-        references = stage.scheduler.pool.references
         return cls(kind="step", step=plan.step + 1, plan=plan, work=work, what=sentence(plan, work), lines=lines(plan, work),
                    tags=tags(plan, work), names=tuple(one.sequence for one in work) + plan.preempted + plan.refused,
-                   wrote=tuple((name, block, references[block]) for name, block in stage.toy.wrote))
+                   wrote=stage.wrote)
 
 
-def works(plan: StepPlan, stage: "Stage", tokens: dict[str, int]) -> tuple[Work, ...]:
+def works(plan: StepPlan, stage: "Stage", tokens: Mapping[str, tuple[int, ...]]) -> tuple[Work, ...]:
     """Every sequence's part of a step."""
     parts: dict[str, Part] = {part.sequence_id: part for part in plan.parts}
     wrote: dict[str, list[int]] = {}
-    for name, block in stage.toy.wrote:
+    for name, block, _ in stage.wrote:
         wrote.setdefault(name, []).append(block)
-    words = stage.vocabulary.words
     return tuple(Work(sequence=item.sequence_id, start=item.start, count=item.count, decode=item.decode,
+                      drafts=getattr(item, "drafts", 0),
                       hit=hit_of(item, parts.get(item.sequence_id), stage), blocks=tuple(wrote.get(item.sequence_id, ())),
-                      token=words[tokens[item.sequence_id]] if item.sequence_id in tokens else "")
-                 for item in plan.items)
+                      tokens=stage.vocabulary.text(tokens.get(item.sequence_id, ()))) for item in plan.items)
 
 
 def hit_of(item: Scheduled, part: Part | None, stage: "Stage") -> int:
     """Tokens that this admission found in the cache: where a part begins past 0 in the step that seated its sequence."""
     if part is None or not item.start:
         return 0
-    before = next((table for table in stage.frames[-1].tables if table.sequence == item.sequence_id), None)
-    return item.start if before is not None and before.status == "waiting" else 0
+    return item.start if item.sequence_id in stage.waited else 0
 
 
 def sentence(plan: StepPlan, work: tuple[Work, ...]) -> str:
@@ -78,6 +75,9 @@ def lines(plan: StepPlan, work: tuple[Work, ...]) -> tuple[str, ...]:
     """What else a step did, a sentence each."""
     said = [f"{one.sequence} finds {counted(one.hit, 'token')} in the prefix cache and does not compute them again"
             for one in work if one.hit]
+    said += [f"{one.sequence} has {counted(one.drafts, 'guess').replace('guesss', 'guesses')} checked and keeps "
+             f"{len(one.tokens) - 1}: {counted(one.drafts + 1 - len(one.tokens), 'position')} computed for nothing"
+             for one in work if one.drafts]
     said += [f"Block {source} is copied to block {target} before it is written: others hold it too"
              for source, target in plan.copies]
     if plan.evicted:
@@ -146,7 +146,7 @@ class Camera:
         for sequence in live:
             for index, block in enumerate(sequence.block_table):
                 holders.setdefault(block, []).append(sequence.id)
-                filled[block] = max(filled.get(block, 0), min(size, sequence.computed - index * size))
+                filled[block] = max(filled.get(block, 0), min(size, reach(sequence) - index * size))
         states = []
         for block, references in enumerate(pool.references):
             node = pool.cache.by_block.get(block)
@@ -179,6 +179,11 @@ class Camera:
             unshared=sum(sequence.computed for sequence in running), longest=longest * len(running),
             doubling=sum(1 << (sequence.known - 1).bit_length() for sequence in running),
             exact=sum(min(longest, sequence.prompt_tokens + sequence.target) for sequence in running))
+
+
+def reach(sequence: Sequence) -> int:
+    """Positions written for it: those computed, and guesses that are being checked."""
+    return sequence.computed + getattr(sequence, "drafted", 0)
 
 
 def reason(why: str, blocker: str | None) -> str:

@@ -99,7 +99,7 @@ def lines_of(text: str) -> tuple[str, ...]:
 @functools.lru_cache(maxsize=8)
 def conversation(text: str, tokenizer: str, answer: int, together: int, setting: Setting) -> Conversation:
     """Ask the prompts, `together` at a time, each group when the one before is done. Raises InputError."""
-    stage, lines = Stage(setting), lines_of(text)
+    stage, lines = Stage(setting, field="prompts"), lines_of(text)
     group = 0
     for number, line in enumerate(lines, 1):
         if line == AGAIN:

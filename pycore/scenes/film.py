@@ -61,16 +61,18 @@ class Table:
 class Work:
     """One sequence's part of a step: tokens [start, start + count) computed; `blocks` are those it wrote into.
 
-    hit     tokens found in the prefix cache at this admission;  token: what came out of it ('' where nothing did)
+    drafts  of them, guesses that were checked;  tokens: what came out (several with guesses, none of a prompt's middle)
+    hit     tokens found in the prefix cache at this admission
     """
 
     sequence: str
     start: int
     count: int
     decode: bool
+    drafts: int
     hit: int
     blocks: tuple[int, ...]
-    token: str
+    tokens: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

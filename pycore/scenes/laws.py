@@ -22,7 +22,7 @@ def laws(stage: "Stage", moment: "Moment") -> tuple[Invariant, ...]:
     live = [sequence for sequence in stage.scheduler.sequences.values() if sequence.block_table]
     stage.read_back += sum(sequence.computed for sequence in live)
     return (conserved(stage), references(stage, live), tokens(stage, live), positions(stage, live), alone(moment),
-            query(moment), keys(stage))
+            query(moment), keys(stage), *stage.extra)
 
 
 def said(name: str, law: str, fault: str, figures: str) -> Invariant:

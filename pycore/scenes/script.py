@@ -1,10 +1,10 @@
 """Scene (a): a small script of events, run by the real scheduler to its end.
 
-    add A 20 +12               a request: 20 prompt tokens, 12 to produce
-    add B 24 +8 like A 16      its first 16 tokens are those of A
-    add C 10 +4 priority 1     for the policy that looks at it: lower goes first
-    step 3                     three steps (one where no number stands)
-    fork A as A2               a second continuation that shares A's blocks
+    add A 20 +12               # a request: 20 prompt tokens, 12 to produce
+    add B 24 +8 like A 16      # its first 16 tokens are those of A
+    add C 10 +4 priority 1     # for the policy that looks at it: lower goes first
+    step 3                     # three steps (one where no number stands)
+    fork A as A2               # a second continuation that shares A's blocks
     abort B
 
 One event a line, or several with ; between them. # begins a remark. What is left runs to its end by itself.
@@ -17,12 +17,14 @@ from dataclasses import dataclass
 
 from pycore.errors import InputError
 from pycore.scenes.film import Film
+from pycore.scenes.recorder import Recorder
 from pycore.scenes.stage import Setting, Stage
 
 NAME = r"[A-Za-z0-9_.-]{1,16}"
-ADD = re.compile(rf"add ({NAME}) (\d{{1,6}}) \+ ?(\d{{1,6}})(?: like ({NAME}) (\d{{1,6}}))?(?: priority (-?\d{{1,6}}))?")
+COUNT = r"[0-9]{1,6}"
+ADD = re.compile(rf"add ({NAME}) ({COUNT}) \+ ?({COUNT})(?: like ({NAME}) ({COUNT}))?(?: priority (-?{COUNT}))?")
 FORK, ABORT = re.compile(rf"fork ({NAME}) as ({NAME})"), re.compile(rf"abort ({NAME})")
-STEP = re.compile(r"step(?: (\d{1,4}))?")
+STEP = re.compile(r"step(?: ([0-9]{1,4}))?")
 FORMS = "add A 20 +12, add B 24 +8 like A 16, add C 10 +4 priority 1, step 3, fork A as B, abort A"
 MOST_EVENTS, MOST_REQUESTS, MOST_TOKENS = 200, 64, 4096
 
@@ -137,6 +139,18 @@ def film(text: str, setting: Setting) -> Film:
     notes = stuck(stage)
     fullest = max(stage.frames, key=lambda frame: (frame.used, len(frame.tables), frame.number))
     return stage.film(opens=fullest.number, notes=notes)
+
+
+def recorded(text: str, setting: Setting) -> str:
+    """The event file of a script's run, as an engine writes one (event_file.py). Raises InputError."""
+    lines: list[str] = []
+    stage = Stage(setting)
+    stage.scheduler = Recorder(stage.scheduler, lines.append, words=stage.vocabulary.words.__getitem__)
+    for event in parse(text):
+        play(stage, event)
+    stage.finish()
+    stage.scheduler.close()
+    return "".join(lines)
 
 
 def play(stage: Stage, event: Event) -> None:

@@ -3,13 +3,13 @@
 The clock counts steps, a thousandth of a second each, so that policies that look at time have one; nothing waits for it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, field
 
 from pycore.errors import InputError
 from pycore.scenes.camera import Camera, Moment
-from pycore.scenes.film import Film, Frame, Text
+from pycore.scenes.film import Film, Frame, Invariant, Text
 from pycore.scenes.toy import WORDS, Toy
 from pycore.scenes.words import counted, listed
 from pycore.serving.blocks import BlockPool
@@ -47,11 +47,13 @@ class Setting:
     longest: int = 64
     preemption: Preemption = "recompute"
     host_blocks: int = 0
+    draft_tokens: int = 0
 
     def scheduler(self) -> Scheduler:
         """Raises InputError."""
         pool = BlockPool(self.blocks, self.block_size, prefix_caching=self.prefix_caching)
-        limits = Limits(max_sequences=self.sequences, max_batched_tokens=self.step_tokens, max_model_length=self.longest)
+        limits = Limits(max_sequences=self.sequences, max_batched_tokens=self.step_tokens, max_model_length=self.longest,
+                        **({"draft_tokens": self.draft_tokens} if self.draft_tokens else {}))
         return Scheduler(POLICIES[self.policy], pool, limits, preemption=self.preemption, host_blocks=self.host_blocks)
 
 
@@ -83,11 +85,14 @@ class Said:
 
 
 class Stage:
-    """Requests in, steps out; `frames` grow with each. `toy` may be a faulty one, `shorten` may cut keys (faults.py)."""
+    """Requests in, steps out; `frames` grow with each. `toy` may be a faulty one, `shorten` may cut keys (faults.py).
+
+    `field`: which field of the question is named where a film gets too long.
+    """
 
     def __init__(self, setting: Setting, *, scheduler: Scheduler | None = None, toy: Toy | None = None,
-                 shorten: Callable[[int], int] = lambda key: key):
-        self.setting, self.shorten = setting, shorten
+                 shorten: Callable[[int], int] = lambda key: key, field: str = "script"):
+        self.setting, self.shorten, self.field = setting, shorten, field
         self.scheduler = scheduler or setting.scheduler()
         self.toy = toy or Toy(setting.blocks, setting.block_size, setting.host_blocks)
         self.vocabulary = Vocabulary()
@@ -96,6 +101,9 @@ class Stage:
         self.camera = Camera(self)
         self.step_number = 0
         self.read_back = 0  # cells that the laws have read so far
+        self.extra: tuple[Invariant, ...] = ()  # laws of this stage alone, for the next picture
+        self.wrote: tuple[tuple[str, int, int], ...] = ()  # (sequence, block, its holders then) of the last step
+        self.waited: set[str] = set()  # who waited for a seat when the step was scheduled
 
     @property
     def now_ns(self) -> int:
@@ -110,18 +118,24 @@ class Stage:
         request = Request(id=name, arrival_ns=self.now_ns, prompt_tokens=len(ids), output_tokens=output,
                           token_ids=None if hashes else tuple(ids), prefix_hashes=hashes, priority=priority,
                           predicted_output=output)
+        return self.enter(request, ids)
+
+    def enter(self, request: Request, ids: list[int]) -> Sequence:
+        """A request arrives; `ids`: its prompt. Raises InputError for an id that an unfinished request has."""
+        name = request.id
         sequence = self.scheduler.add(request, self.now_ns)
         self.said[name] = Said(sequence, len(ids), ids)
         refused = f": refused, {sequence.reason}" if sequence.over else ""
         self.picture(Moment(kind="refuse" if refused else "arrive", names=(name,), what=(
-            f"{name} arrives: {counted(len(ids), 'prompt token')}, {output:,} to produce{refused}")))
+            f"{name} arrives: {counted(len(ids), 'prompt token')}, {request.output_tokens:,} to produce{refused}")))
         return sequence
 
-    def fork(self, name: str, new: str) -> None:
-        """Raises InputError."""
-        self.scheduler.fork(name, new)
+    def fork(self, name: str, new: str, last_token: int | None = None) -> None:
+        """Raises InputError. `last_token` takes the place of the copy's last one."""
+        self.scheduler.fork(name, new, last_token)
         parent = self.said[name]
         child = self.said[new] = Said(self.scheduler.sequences[new], parent.prompt, list(parent.tokens))
+        child.tokens[-1:] = child.tokens[-1:] if last_token is None else [last_token]
         self.toy.seeds[new] = child.sequence.serial
         shared = len(child.sequence.block_table)
         self.picture(Moment(kind="fork", names=(name, new), what=f"{new} forks from {name}" + (
@@ -132,35 +146,62 @@ class Stage:
         """Raises InputError for a request that is not under way."""
         sequence = self.scheduler.sequences.get(name)
         if sequence is None:
-            raise InputError("script", f"abort {name}", "accepted: the name of a request that is not over at that point")
+            raise InputError(self.field, f"abort {name}", "accepted: the name of a request that is not over at that point")
         held = len(sequence.block_table)
         self.scheduler.abort(name, self.now_ns)
         self.picture(Moment(kind="abort", names=(name,), what=f"{name} is aborted and gives {counted(held, 'block')} back"))
 
     def step(self) -> bool:
         """One step of everybody; False where the scheduler had nothing to run."""
-        plan = self.scheduler.schedule(self.now_ns)
+        plan = self.plan()
         if plan.empty:
             return False
         texts = {name: said.tokens for name, said in self.said.items()}
-        self.took(plan, self.toy.run(plan, texts))
+        self.took(plan, {name: (token,) for name, token in self.execute(plan, texts).items()})
         return True
 
-    def took(self, plan: StepPlan, tokens: dict[str, int], stopped: Many[str] = ()) -> tuple[Event, ...]:
-        """A plan was executed: pictures of the step, and of what was given back where somebody finished."""
+    def execute(self, plan: StepPlan, texts: Mapping[str, Many[int]]) -> dict[str, int]:
+        """Let the toy do what a plan says, and note who else held the blocks that were written."""
+        tokens, references = self.toy.run(plan, texts), self.scheduler.pool.references
+        self.wrote = tuple((name, block, references[block]) for name, block in self.toy.wrote)
+        return tokens
+
+    def plan(self, drafts: Mapping[str, int] | None = None) -> StepPlan:
+        """What the scheduler decides next."""
+        self.waited = {sequence.id for sequence in self.scheduler.waiting if sequence.status == "waiting"}
+        return self.scheduler.schedule(self.now_ns) if drafts is None else self.scheduler.schedule(self.now_ns, drafts)
+
+    def took(self, plan: StepPlan, tokens: Mapping[str, tuple[int, ...]], stopped: Many[str] = (),
+             branches: Mapping[str, Mapping[str, int]] | None = None) -> tuple[Event, ...]:
+        """A plan was executed, and these tokens came out: a picture of the step, before what ended in it is given back
+        (guesses that were refused, sequences that finish), and one of that.
+
+        `branches`: parent -> {new sample: its first token}: samples of one prompt part here.
+        """
         self.step_number += 1
         moment = Moment.of(plan, self, tokens)
-        for name, token in tokens.items():
-            self.said[name].tokens.append(token)
-        if plan.finishing or stopped:
+        for name, came in tokens.items():
+            self.said[name].tokens += came
+        before = bool(plan.finishing or stopped or getattr(plan, "draft_tokens", 0))
+        if before:
             self.picture(moment)
-        events = self.scheduler.complete(plan, self.now_ns, tokens, stopped)
+        said = {name: came[0] if len(came) == 1 else came for name, came in tokens.items()}
+        events = self.scheduler.complete(plan, self.now_ns, said, stopped, branches=branches)
+        for parent, children in (branches or {}).items():
+            for child, token in children.items():
+                self._branch(parent, child, token)
         over = tuple(event.sequence_id for event in events if event.kind == "finished")
         if over:
             self.picture(Moment(kind="finish", names=over, finished=over, step=plan.step + 1, what=finished(over)))
-        elif not plan.finishing:
+        elif not before:
             self.picture(moment)
         return events
+
+    def _branch(self, parent: str, child: str, token: int) -> None:
+        text = self.said[parent]
+        sequence = self.scheduler.sequences[child]
+        self.said[child] = Said(sequence, text.prompt, [*text.tokens[:text.prompt], token])
+        self.toy.seeds[child] = sequence.serial
 
     def run(self, steps: int) -> None:
         """At most so many steps."""
@@ -178,7 +219,7 @@ class Stage:
     def picture(self, moment: Moment) -> None:
         """Raises InputError for a film that is too long."""
         if len(self.frames) >= MOST_FRAMES or self.read_back > MOST_CELLS:
-            raise InputError("script", f"{len(self.frames):,} pictures so far",
+            raise InputError(self.field, f"{len(self.frames):,} pictures so far",
                              f"accepted: at most {MOST_FRAMES:,} pictures and {MOST_CELLS:,} tokens read back in them: "
                              "fewer or shorter requests")
         self.frames.append(self.camera.shoot(moment, self.frames[-1] if self.frames else None))

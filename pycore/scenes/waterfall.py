@@ -11,6 +11,8 @@ from typing import Literal
 
 from pycore.ledger import Term, fact, term
 from pycore.scenes.bigrams import TEMPERATURES, WORDS, Distribution, acceptance, draft, residual, target
+from pycore.scenes.film import Film
+from pycore.scenes.stage import Setting, Stage
 from pycore.scenes.toy import mixed
 from pycore.speculative.formulas import PAPER, expected_tokens
 
@@ -20,7 +22,7 @@ Verdict = Literal["accepted", "rejected", "not reached"]
 MEASURED_STEPS = 400
 LONGEST_CURVE = 8
 CURVE_STEPS = 200
-PROMPT = "the"
+PROMPT = ". the"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +84,7 @@ class Waterfall:
     """The steps that are shown, and what `MEASURED_STEPS` of them measured.
 
     acceptance   guesses accepted of those looked at;  exact: the mean of sum min(p, q) over the same contexts
+    film         the pool at each step, guesses written and not yet given back: its frame n is step n
     expected     tokens a step by the closed form at that acceptance;  measured: as counted
     wasted_share   positions computed for nothing
     """
@@ -94,6 +97,7 @@ class Waterfall:
     measured: Term
     wasted_share: Term
     curve: tuple[Rung, ...]
+    film: Film
 
     @property
     def text(self) -> tuple[str, ...]:
@@ -227,7 +231,7 @@ def exact_acceptance(pair: Pair, contexts: dict[int, int]) -> Term:
 
 
 @functools.lru_cache(maxsize=8)
-def waterfall(*, draft_tokens: int, similarity: int, temperature: str, seed: int, steps: int) -> Waterfall:
+def waterfall(*, draft_tokens: int, similarity: int, temperature: str, seed: int, steps: int, block_size: int) -> Waterfall:
     """Speculative decoding of a small text. `similarity` in parts of a hundred."""
     pair = Pair(temperature, similarity)
     found, shown = run(pair, draft_tokens, seed, MEASURED_STEPS, steps)
@@ -236,7 +240,7 @@ def waterfall(*, draft_tokens: int, similarity: int, temperature: str, seed: int
         draft_tokens=draft_tokens, steps=shown, acceptance=rate, exact=exact_acceptance(pair, found.contexts),
         expected=expected_tokens(rate, draft_tokens), measured=measured_tokens(found.accepted + found.steps, found.steps),
         wasted_share=wasted_share(found.steps * draft_tokens - found.accepted, found.steps * (draft_tokens + 1)),
-        curve=curve(pair, seed, rate.value))
+        curve=curve(pair, seed, rate.value), film=filmed(shown, draft_tokens, block_size))
 
 
 def curve(pair: Pair, seed: int, rate: float) -> tuple[Rung, ...]:
@@ -244,3 +248,25 @@ def curve(pair: Pair, seed: int, rate: float) -> tuple[Rung, ...]:
     found, _ = run(pair, LONGEST_CURVE, seed, CURVE_STEPS)
     return tuple(Rung(draft_tokens=length, expected=expected_tokens.plain(rate, length),
                       measured=found.tokens_a_step(length)) for length in range(1, LONGEST_CURVE + 1))
+
+
+def filmed(steps: tuple[Step, ...], draft_tokens: int, block_size: int) -> Film:
+    """The same steps on the real scheduler, which plans the guesses and rolls back what was refused. One picture a step."""
+    total = sum(step.kept for step in steps) + draft_tokens + 2
+    longest = len(PROMPT.split()) + total
+    stage = Stage(Setting(blocks=-(-longest // block_size), block_size=block_size, step_tokens=longest, longest=longest,
+                          draft_tokens=draft_tokens))
+    *prompt, first = PROMPT.split()
+    stage.add("A", prompt, total)
+    passed(stage, (), (first,))  # the prompt gives the first token, by itself
+    stage.frames.clear()
+    for step in steps:
+        passed(stage, tuple(guess.token for guess in step.guesses), step.tokens)
+    return stage.film()
+
+
+def passed(stage: Stage, guesses: tuple[str, ...], tokens: tuple[str, ...]) -> None:
+    """One pass: the guesses are written behind what is known, and these tokens come out."""
+    plan, ids = stage.plan(), stage.vocabulary.id
+    stage.execute(plan, {"A": [*stage.said["A"].tokens, *map(ids, guesses)]})
+    stage.took(plan, {"A": tuple(map(ids, tokens))})

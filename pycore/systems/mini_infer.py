@@ -45,8 +45,7 @@ class Answer:
     """Everything that follows from a Query. `number`: the frame that is shown, from 1; `count`: how many there are.
 
     film, frame    the scene and the picture; of the museum the broken engine's (the right one's where `broken` is no).
-                   None in the scene speculation, whose pictures are the steps of `waterfall`, and in recorded as long as
-                   no file is given
+                   None in recorded as long as no file is given. In speculation picture n is step n of `waterfall`
     waste          paged against contiguous at this frame (blocks, radix, recorded)
     conversation, waterfall and break_even, exhibit   of the scenes radix, speculation and museum; None elsewhere
     """
@@ -86,8 +85,8 @@ def film(query: Query) -> Film | None:
         found = museum.exhibit(query.fault)
         return found.wrong if query.broken else found.right
     if query.scene == "recorded":
-        return recorded.film(query.events) if query.events.strip() else None
-    return None
+        return recorded.film(query.events, query.first_step) if query.events.strip() else None
+    return waterfall_of(query).film
 
 
 def conversation(query: Query) -> Conversation:
@@ -100,7 +99,7 @@ def conversation(query: Query) -> Conversation:
 def waterfall_of(query: Query) -> Waterfall:
     """The scene speculation; it does not depend on `frame`."""
     return waterfall.waterfall(draft_tokens=query.draft_tokens, similarity=query.similarity, temperature=query.temperature,
-                               seed=query.seed, steps=query.steps)
+                               seed=query.seed, steps=query.steps, block_size=query.block_size)
 
 
 def break_even(query: Query, acceptance: float) -> BreakEven:
@@ -125,8 +124,8 @@ def steps(query: Query) -> Iterator[Answer]:
     """The Answer. Raises InvalidQuery, InputError, UnknownName, NotKnown."""
     if query.scene == "speculation":
         found = waterfall_of(query)
-        count = len(found.steps)
-        yield Answer(query=query, number=min(query.frame or count, count), count=count, waterfall=found,
+        frame = found.film.frame(query.frame)
+        yield Answer(query=query, number=frame.number, count=len(found.steps), film=found.film, frame=frame, waterfall=found,
                      break_even=break_even(query, found.acceptance.value))
         return
     whole = film(query)

@@ -83,6 +83,8 @@ class Query:
 
     events: str = knob("", "Event file", long=True, group=RECORDED, zero="none",
                        help="What an engine wrote with --events FILE: JSON lines.")
+    first_step: int = knob(0, "First step", low=0, high=1 << 24, group=RECORDED, zero="the beginning",
+                           help="From which step of the file pictures are taken: a page holds some hundreds.")
     model: str = knob("llama-3.1-8b", "Model", suggestions="models", group=BYTES,
                       help="Whose keys and values the tokens are weighed as, and the target of speculation.")
 

@@ -16,6 +16,12 @@ COMMANDS = {
     "chat": "Talk with a model; Ctrl-C ends an answer, not the talk (needs torch).",
     "info": "A model's sizes, tokenizer and memory a token, and what fits here (needs torch).",
     "make-model": "A small model of random weights, or a tiny trained one, to try everything on (needs torch).",
+    "ask": "All that the page shows for one question.",
+    "blocks": "Block tables: requests arrive, grow, fork and finish; every block after every step.",
+    "radix": "The prefix cache: prompts that share prefixes; hits, splits, copies on write, evictions.",
+    "speculate": "Speculative decoding token by token: chances, draws, verdicts, wasted positions.",
+    "museum": "Famous faults brought back, the text that they spoil, and the law that catches each.",
+    "events": "A file that an engine wrote with --events: played on the scheduler, every law checked.",
 }
 
 HELP = """A language model served in plain torch, every block of its memory in sight.
