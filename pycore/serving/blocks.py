@@ -103,6 +103,16 @@ class BlockPool:
             elif left < 0:
                 raise AssertionError(f"block {block} is released more often than held")
 
+    def give_back(self, table: Iterable[int]) -> None:
+        """Take back blocks that were taken and turned out not to be needed: the next to be handed out again, so that no
+        cached content is evicted in their stead. They have one holder and hold nothing that can be found."""
+        for block in reversed(tuple(table)):
+            if self.references[block] != 1 or block in self.cache.by_block:
+                raise AssertionError(f"block {block} is needed: it has {self.references[block]} holders or is cached")
+            self.references[block] = 0
+            self.queue[block] = None
+            self.queue.move_to_end(block, last=False)
+
     def idle(self, blocks: list[int]) -> int:
         """How many of these blocks stand in the free queue, so that holding them uses it up."""
         references = self.references

@@ -51,7 +51,7 @@ def _share_blocks(scheduler: "Scheduler", parent: Sequence, child: Sequence) -> 
         scheduler.pool.hold(block)
     scheduler.take_seat(child)
     scheduler.memory.forked |= {parent.serial: parent, child.serial: child}
-    if parent.slot is None:
+    if parent.serial in scheduler.prefilling:
         scheduler.prefilling[child.serial] = child
     else:
-        scheduler.decodes.join(child)
+        scheduler.join(child)

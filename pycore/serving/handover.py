@@ -42,4 +42,4 @@ def move(source: Scheduler, goal: Scheduler, sequence: Sequence) -> None:
     goal.sequences[sequence.id] = sequence
     goal.take_seat(sequence)
     goal.memory.register(sequence, sequence.computed_tokens)
-    goal.decodes.join(sequence)
+    goal.join(sequence)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from pycore.serving.plan import Hold
+from pycore.serving.plan import Hold, Reason
 
 if TYPE_CHECKING:
     from pycore.serving.scheduler import Scheduler
@@ -22,6 +22,10 @@ def holds(scheduler: "Scheduler", step: "Step") -> tuple[Hold, ...]:
         found.append(Hold(step.held, *step.spent()))
     if step.tick < 0 and scheduler.decodes.members:
         found.append(_stalled_decodes(scheduler, step))
+    if scheduler.speculating:
+        busy = {part.sequence.serial for part in step.parts} | {sequence.serial for sequence in step.held}
+        stalled = tuple(s for serial, s in scheduler.speculating.items() if serial not in busy)
+        found.append(Hold(stalled, *_stall(step)))
     if step.swapped_in:
         ids = {swap.sequence_id for swap in step.swapped_in}
         advanced = {part.sequence_id for part in step.parts}
@@ -35,5 +39,8 @@ def holds(scheduler: "Scheduler", step: "Step") -> tuple[Hold, ...]:
 
 def _stalled_decodes(scheduler: "Scheduler", step: "Step") -> Hold:
     """Decodes that stood still because the policy gave the step to prompts."""
-    reason, blocker = step.spent() if step.parts else ("policy", None)
-    return Hold(scheduler.decodes.snapshot(), reason, blocker)
+    return Hold(scheduler.decodes.snapshot(), *_stall(step))
+
+
+def _stall(step: "Step") -> tuple[Reason, str | None]:
+    return step.spent() if step.parts else ("policy", None)

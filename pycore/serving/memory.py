@@ -83,6 +83,14 @@ class Memory:
         self._replace(sequence, at, target)
         return source, target
 
+    def trim(self, sequence: Sequence, tokens: int) -> None:
+        """Keep the blocks of its first `tokens` tokens; those after them, just taken, are given back. Plans made before keep
+        the old table."""
+        kept = self.pool.blocks_for(tokens)
+        if len(sequence.block_table) > kept:
+            self.pool.give_back(sequence.block_table[kept:])
+            sequence.block_table = sequence.block_table[:kept]
+
     def release(self, sequence: Sequence, *, private: bool = False) -> None:
         """Give all its blocks back, with their content: `private` when it will come back for them."""
         if sequence.block_table and (private or sequence.shareable):

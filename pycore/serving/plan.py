@@ -19,7 +19,8 @@ Reason = Literal["token budget", "no blocks", "batch full", "behind prefill", "K
 class Scheduled:
     """One sequence's part of a step: compute `count` tokens from position `start`, reading and writing `block_table`.
 
-    `decode`: a single token after the prompt. `emits`: the step's last token of it gives the next token.
+    `decode`: a single token after the prompt, and `drafts` guesses after it, which are part of `count`. `emits`: the
+    step's last token of it gives the next token; with guesses it and each of them give one, to be kept while they agree.
     """
 
     sequence_id: str
@@ -28,6 +29,7 @@ class Scheduled:
     decode: bool
     emits: bool
     block_table: tuple[int, ...]
+    drafts: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +58,15 @@ class Swap:
 
 
 class Part:
-    """A prompt chunk (or the single token of a resumed sequence) in a plan, before it is spelled out."""
+    """A prompt chunk (or the single token of a resumed sequence, or a token and guesses) in a plan, before it is spelled
+    out."""
 
-    __slots__ = ("sequence", "start", "count", "decode", "emits", "table")
+    __slots__ = ("sequence", "start", "count", "decode", "emits", "table", "drafts")
 
     def __init__(self, sequence: "Sequence", start: int, count: int, *, decode: bool, emits: bool):
         self.sequence, self.start, self.count, self.decode, self.emits = sequence, start, count, decode, emits
         self.table = sequence.block_table
+        self.drafts = 0
 
     @property
     def sequence_id(self) -> str:
@@ -84,6 +88,7 @@ class StepPlan:
 
     decode_count     sequences that decode (one token each)
     decode_context   tokens those attend to, their own included, summed;  decode_longest: the longest one
+    draft_tokens     guesses verified beside the decodes' own tokens
     prefill_tokens   prompt tokens computed;  prefill_chunks: (count, start) of each chunk, start = tokens cached before it
     tick             number of this decode step; -1 when nobody of the decode set advanced
     copies           (source, target) blocks to copy before the step: copy-on-write
@@ -111,6 +116,7 @@ class StepPlan:
     parts: tuple[Part, ...] = field(default=(), repr=False)
     holds: tuple[Hold, ...] = field(default=(), repr=False)
     block_size: int = 16
+    draft_tokens: int = 0
 
     @property
     def empty(self) -> bool:
@@ -120,7 +126,7 @@ class StepPlan:
     @property
     def tokens(self) -> int:
         """Tokens the step computes."""
-        return self.decode_count + self.prefill_tokens
+        return self.decode_count + self.prefill_tokens + self.draft_tokens
 
     @property
     def swap_bytes(self) -> int:
@@ -150,7 +156,8 @@ class StepPlan:
                              emits=True, block_table=tuple(slot.table[:(slot.offset + self.tick) // block + 1]))
                    for slot in self.decodes]
         parts = [Scheduled(sequence_id=part.sequence_id, start=part.start, count=part.count, decode=part.decode,
-                           emits=part.emits, block_table=tuple(part.table[:-(-(part.start + part.count) // block)]))
+                           emits=part.emits, block_table=tuple(part.table[:-(-(part.start + part.count) // block)]),
+                           drafts=part.drafts)
                  for part in self.parts]
         return tuple(decodes + parts)
 

@@ -37,10 +37,19 @@ def steady(scheduler: "Scheduler", step: "Step") -> bool:
         return True
     if getattr(scheduler.policy, "shed", False):
         return False  # time alone can make it give up on somebody
+    if _may_push_out(scheduler):
+        return False  # the head found room for itself, if not for its tokens; once decodes grow into it, it takes theirs
     if step.stop == ("batch full", None):
         return True
     head_may_hit = scheduler.pool.prefix_caching and any(sequence.shareable for sequence in scheduler.queue.first(1))
     return scheduler.policy.settled and not head_may_hit
+
+
+def _may_push_out(scheduler: "Scheduler") -> bool:
+    """Whether somebody runs who is less important than the head of the queue, which may take blocks and seats from it."""
+    least = scheduler.queue.head.request.priority
+    return getattr(scheduler.policy, "preemptive", False) and any(
+        [sequence.request.priority > least for sequence in scheduler.running.values()])
 
 
 def alone(scheduler: "Scheduler") -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from pycore.errors import InputError
-from pycore.serving import completion, forks, quiet
+from pycore.serving import ahead, completion, forks, quiet
 from pycore.serving.blocks import BlockPool, Census
 from pycore.serving.decodes import DecodeSet
 from pycore.serving.events import Event
@@ -19,6 +19,7 @@ from pycore.serving.step import Step
 from pycore.serving.waiting import WaitingQueue
 
 Preemption = Literal["recompute", "swap"]
+Tokens = tuple[int, ...]
 
 
 class Scheduler:
@@ -39,6 +40,8 @@ class Scheduler:
             raise InputError("preemption", preemption, "recompute or swap")
         if preemption == "swap" and host_blocks < 1:
             raise InputError("host_blocks", host_blocks, "at least 1 for preemption by swap")
+        if hands_over and limits.draft_tokens:
+            raise InputError("draft_tokens", limits.draft_tokens, "0 for a pool that hands its sequences over")
         self.policy, self.pool, self.limits, self.hands_over = policy, pool, limits, hands_over
         self.decodes = DecodeSet(pool.block_size)
         self.memory = Memory(pool, self.decodes, host_blocks=host_blocks if preemption == "swap" else 0,
@@ -47,6 +50,7 @@ class Scheduler:
         self.queue = WaitingQueue()
         self.running: dict[int, Sequence] = {}  # by serial number, oldest admission first; the next two are part of it
         self.prefilling: dict[int, Sequence] = {}
+        self.speculating: dict[int, Sequence] = {}  # those who decode, where limits allow guesses; part of `running`
         self.draining: dict[int, Sequence] = {}  # last token scheduled, not out yet
         self.handing: dict[int, Sequence] = {}  # computed here, on their way to another pool
         self.arriving: dict[str, list[int]] = {}  # blocks and a seat set aside for those on their way here, by id
@@ -130,18 +134,21 @@ class Scheduler:
 
     # Steps ----------------------------------------------------------------------------------------------------------
 
-    def schedule(self, now_ns: int) -> StepPlan:
+    def schedule(self, now_ns: int, drafts: Mapping[str, int] | None = None) -> StepPlan:
         """Decide the next step. An empty plan (`plan.empty`) has nothing to run and is not to be completed.
 
-        Raises ValueError when more steps would be in flight than the limits allow.
+        `drafts`: how many guesses there are for a sequence, by id, where that is known (none for those left out); None:
+        as many as the limits allow. Raises ValueError when more steps would be in flight than the limits allow.
         """
         if len(self.in_flight) >= self.limits.steps_in_flight:
             raise ValueError(f"{len(self.in_flight)} steps are in flight already: complete one first")
         step = Step(self, now_ns)
         step.compose()
+        if self.limits.draft_tokens:
+            ahead.guess(step, drafts)
         plan = step.plan()
         for sequence in step.joining:
-            self.decodes.join(sequence)
+            self.join(sequence)
         if plan.empty:
             return plan
         self.open(plan)
@@ -159,20 +166,23 @@ class Scheduler:
         for sequence in plan.finishing:
             if sequence.slot is not None:
                 self.leave_decodes(sequence)
+            self.speculating.pop(sequence.serial, None)
             self.draining[sequence.serial] = sequence
 
-    def complete(self, plan: StepPlan, now_ns: int, tokens: Mapping[str, int] | None = None,
-                 stopped: Iterable[str] = (), *, branches: Mapping[str, Mapping[str, int]] | None = None
-                 ) -> tuple[Event, ...]:
+    def complete(self, plan: StepPlan, now_ns: int, tokens: Mapping[str, int | Tokens] | None = None,
+                 stopped: Iterable[str] = (), *, accepted: Mapping[str, int] | None = None,
+                 branches: Mapping[str, Mapping[str, int]] | None = None) -> tuple[Event, ...]:
         """Take the result of the oldest step in flight.
 
-        `tokens`: the token each emitting sequence produced, by id, where tokens exist (a simulator has none).
+        `tokens`: the token each emitting sequence produced, by id, where tokens exist (a simulator has none); of one with
+        guesses the tokens, those accepted and one more. `accepted`: how many guesses were accepted, by id, where no
+        tokens exist; none of those left out. A sequence that stops among its accepted guesses is given none after that.
         `stopped`: ids whose token just produced is their last, whatever their budget. `branches`: forks to make before
         anybody ends, parent id -> new id -> the token that the fork has in place of the parent's, so that several samples
-        of a prompt part at a token even where the parent ends with it. Raises ValueError for a plan out of turn and for a
-        missing token, InputError for a branch that `fork` would refuse.
+        of a prompt part at a token even where the parent ends with it. Raises ValueError for a plan out of turn, for
+        a missing token and for more than guesses can give, InputError for a branch that `fork` would refuse.
         """
-        return completion.complete(self, plan, now_ns, tokens, stopped, branches)
+        return completion.complete(self, plan, now_ns, tokens, stopped, accepted or {}, branches or {})
 
     def quiet_steps(self) -> int:
         """How many steps from now on will advance the same decodes and nothing else; 0 when that is not certain.
@@ -220,6 +230,13 @@ class Scheduler:
         self.running[sequence.serial] = sequence
         self.steady = False
 
+    def join(self, sequence: Sequence) -> None:
+        """Let a sequence decode from the next step on."""
+        if self.limits.draft_tokens:
+            self.speculating[sequence.serial] = sequence
+        else:
+            self.decodes.join(sequence)
+
     def leave_decodes(self, sequence: Sequence) -> None:
         """Take a sequence out of the decode set; tokens of steps in flight are counted when those complete."""
         slot = sequence.slot
@@ -233,6 +250,7 @@ class Scheduler:
         if sequence.slot is not None:
             self.leave_decodes(sequence)
         self.prefilling.pop(sequence.serial, None)
+        self.speculating.pop(sequence.serial, None)
         del self.running[sequence.serial]
         sequence.preemptions += 1
         sequence.peak_computed = max(sequence.peak_computed, sequence.computed_tokens)
@@ -252,7 +270,7 @@ class Scheduler:
         if sequence.slot is not None:
             self.decodes.leave(sequence.slot)
         sequence.drop_emissions_in_flight()
-        for group in (self.running, self.prefilling, self.draining, self.handing):
+        for group in (self.running, self.prefilling, self.speculating, self.draining, self.handing):
             group.pop(sequence.serial, None)
         self.memory.release(sequence)
         self.memory.drop_host(sequence)
@@ -268,13 +286,14 @@ class Scheduler:
         live = self.sequences.values()
         census = self.pool.check([*(sequence.block_table for sequence in live), *self.arriving.values()])
         for sequence in live:
-            held = self.pool.blocks_for(sequence.computed) if sequence.block_table else 0
+            held = self.pool.blocks_for(sequence.computed + sequence.drafted) if sequence.block_table else 0
             seated = sequence.serial in self.running or sequence.serial in self.handing
             assert seated == bool(sequence.block_table), f"{sequence.id} is {sequence.status}, seated {seated}"
             assert len(sequence.block_table) == held, f"{sequence.id} holds {len(sequence.block_table)}, not {held}"
             assert sequence.generated <= sequence.issued <= sequence.target, f"{sequence.id} miscounts its tokens"
         assert len(self.queue) + len(self.running) + len(self.handing) == len(self.sequences), "a sequence is nowhere"
         assert self.seats >= 0, "more sequences than seats"
+        assert self.speculating.keys() <= self.running.keys(), "a sequence decodes ahead without a seat"
         if self.memory.host is not None:
             self.memory.host.check(sequence.host_table for sequence in live)
         return census

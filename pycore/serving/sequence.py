@@ -24,12 +24,13 @@ class Sequence:
     cached_tokens   prompt tokens found in the prefix cache when it was first admitted
     resumed_tokens  tokens found again after preemptions, which recomputing spared
     recomputed_tokens  tokens computed a second time after preemptions
+    drafted         guesses after its last token that the step in flight computes; they count as computed when accepted
     """
 
     __slots__ = ("request", "serial", "status", "target", "block_table", "host_table", "tokens", "keys", "registered",
                  "cached_tokens", "resumed_tokens", "recomputed_tokens", "peak_computed", "preemptions", "admission",
                  "first_scheduled_ns", "first_token_ns", "finished_ns", "reason", "slot", "emissions", "decodes",
-                 "issued_tokens", "computed_tokens", "generated_tokens")
+                 "issued_tokens", "computed_tokens", "generated_tokens", "drafted")
 
     def __init__(self, request: Request, serial: int, decodes: "DecodeSet", target: int):
         self.request, self.serial, self.decodes, self.target = request, serial, decodes, target
@@ -49,6 +50,7 @@ class Sequence:
         self.slot: Slot | None = None
         self.emissions: list[int | tuple[int, int]] = []
         self.issued_tokens = self.computed_tokens = self.generated_tokens = 0
+        self.drafted = 0
 
     @property
     def id(self) -> str:

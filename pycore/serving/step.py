@@ -14,6 +14,7 @@ Whatever runs out is remembered with the sequence that took it, so that the plan
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from pycore.serving import ahead
 from pycore.serving.decodes import Slot
 from pycore.serving.held import holds
 from pycore.serving.plan import Part, Reason, StepPlan, Swap
@@ -42,6 +43,7 @@ class Step:
     stop: tuple[Reason, str | None] | None = None  # why admission ended, and at whom
     biggest: Part | None = None  # the longest prompt chunk
     short = False  # a running sequence found no block
+    decoded = False  # those who decode ahead have had their next token
 
     def __init__(self, scheduler: "Scheduler", now_ns: int):
         self.scheduler, self.now_ns = scheduler, now_ns
@@ -90,6 +92,9 @@ class Step:
 
     def decode(self) -> None:
         """One token for every member of the decode set that the room allows; who finds no block is preempted."""
+        if self.limits.draft_tokens:
+            ahead.decode(self)
+            return
         decodes = self.scheduler.decodes
         members = decodes.members
         if not members or self.tick >= 0:
@@ -229,10 +234,11 @@ class Step:
     def candidates(self) -> list[Sequence]:
         """Running sequences that can be preempted, oldest admission first: those that did not advance in this step."""
         prefilling = self.scheduler.prefilling
-        decoding = self.tick < 0
+        decoding, speculating = self.tick < 0, self.scheduler.speculating
         advanced = {part.sequence.serial for part in self.parts} | self.pinned
         return [sequence for serial, sequence in self.scheduler.running.items() if serial not in advanced
-                and (serial in prefilling or (decoding and (sequence.slot is not None or sequence in self.held)))]
+                and (serial in prefilling or serial in speculating
+                     or (decoding and (sequence.slot is not None or sequence in self.held)))]
 
     def preempt(self, sequence: Sequence) -> None:
         """Send a running sequence back to those who wait, its blocks to the host or to the pool."""
@@ -256,7 +262,7 @@ class Step:
             self.short, self.stop = False, None
             self.joining = tuple(sequence for sequence in self.joining if sequence not in self.held)
             for sequence in self.held:
-                self.scheduler.decodes.join(sequence)
+                self.scheduler.join(sequence)
             self.held = ()
             policy.compose(self)
 
@@ -275,7 +281,8 @@ class Step:
             refused=_ids(self.refused), swapped_out=self.swapped_out, swapped_in=self.swapped_in,
             blocks_used=self.pool.used, running=len(scheduler.running), waiting=len(scheduler.queue),
             decodes=self.decodes, finishing=self.finishing, parts=parts, holds=holds(scheduler, self),
-            block_size=self.pool.block_size)
+            block_size=self.pool.block_size,
+            draft_tokens=sum([part.drafts for part in parts]) if self.limits.draft_tokens else 0)
 
 
 def _ids(sequences: tuple[Sequence, ...]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ fails, those who took part in it end with an error, and nothing that it wrote ca
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import torch
@@ -18,12 +18,13 @@ from pycore.serving.plan import StepPlan
 from pycore.serving.policies.chunked import Chunked
 from pycore.serving.policies.contract import Policy
 from pycore.serving.scheduler import Preemption, Scheduler
+from runtime.mini_infer.acceptance import NO_GUESS, Guess, accepted
 from runtime.mini_infer.cache import Cache
 from runtime.mini_infer.generation import Finish, Generation, Live, Output, Told, lives
 from runtime.mini_infer.model import Model
-from runtime.mini_infer.sampling import Choice, Sampling, choose
+from runtime.mini_infer.sampling import Choice, Sampling
 from runtime.mini_infer.speculation import Speculation
-from runtime.mini_infer.step import run
+from runtime.mini_infer.step import erase, run
 from runtime.mini_infer.usage import Statistics, Usage
 
 
@@ -42,16 +43,17 @@ class Engine:
             raise InputError("max_model_length", limits.max_model_length, f"at most the model's context, {context}")
         if limits.steps_in_flight != 1 or scheduler.hands_over:
             raise InputError("scheduler", "asynchronous or handing over", "one step at a time, and no other pool")
-        if speculation is not None:
-            raise InputError("speculation", speculation.tokens, "none so far")
+        if limits.draft_tokens and speculation is None:
+            raise InputError("draft_tokens", limits.draft_tokens, "0 without speculation")
         host = scheduler.memory.host
         self.model, self.scheduler, self.clock = model, scheduler, clock
         self.cache = cache or Cache(model.configuration, len(scheduler.pool.references), scheduler.pool.block_size,
                                     host_blocks=len(host.references) if host else 0, dtype=model.dtype, device=model.device)
         self.live: dict[str, Live] = {}
         self.last_plan: StepPlan | None = None
+        self.drafter = speculation.drafter(model, scheduler, draft_cache) if speculation else None
         self._finished: Counter[str] = Counter()
-        self._output_tokens = self._preemptions = 0
+        self._output_tokens = self._preemptions = self._drafted = self._accepted = self._wasted = 0
 
     @classmethod
     def of(cls, model: Model, *, blocks: int, block_size: int = 16, policy: Policy | None = None,
@@ -61,6 +63,8 @@ class Engine:
         """An engine with a scheduler of its own: chunked prefill up to the model's context, where nothing else is said."""
         pool = BlockPool(blocks, block_size, prefix_caching=prefix_caching)
         limits = limits or Limits(max_model_length=model.configuration.context)
+        if speculation is not None:
+            limits = replace(limits, draft_tokens=speculation.tokens)
         scheduler = Scheduler(policy or Chunked(), pool, limits, preemption=preemption, host_blocks=host_blocks)
         return cls(model, scheduler, speculation=speculation, clock=clock)
 
@@ -138,34 +142,65 @@ class Engine:
             running=len(scheduler.running), waiting=len(scheduler.queue), blocks=pool.total, blocks_used=pool.used,
             blocks_cached=pool.cached, prompt_tokens=scheduler.asked_tokens, cached_tokens=scheduler.hit_tokens,
             output_tokens=self._output_tokens, preemptions=self._preemptions, steps=scheduler.steps,
-            finished=dict(self._finished))
+            drafted=self._drafted, accepted=self._accepted, wasted=self._wasted, finished=dict(self._finished))
 
     def step(self) -> tuple[Output, ...]:
         """Compute one step; what came out of it. Empty where nothing could run (nobody waits, or the policy holds back)."""
-        plan = self.scheduler.schedule(self.clock())
+        plan = self.scheduler.schedule(self.clock(), self._drafts())
         refused = self._over(plan.refused, "refused", "the policy gave up on it")
         if plan.empty:
             return refused
         self.last_plan = plan
         self._preemptions += len(plan.preempted)
         try:
-            names, logits = run(self.model, self.cache, plan, {name: live.tokens for name, live in self.live.items()})
-            choices = self._chosen(names, logits)
+            choices, guesses = self._computed(plan)
         except Exception as error:  # out of memory, most likely; whatever it is, the scheduler must not wait for this step
             taking_part = {item.sequence_id for item in plan.items}
             taking_part |= {swap.sequence_id for swap in plan.swapped_in + plan.swapped_out}
             return refused + self._failed(plan, taking_part, f"the step failed: {error}")
-        return refused + self._completed(plan, choices)
+        return refused + self._completed(plan, choices, guesses)
 
-    def _chosen(self, names: tuple[str, ...], logits: torch.Tensor) -> dict[str, tuple[Choice, ...]]:
-        """Tokens for each of these, and for the samples that part from them here, by the same logits. None: not finite."""
-        askers = [(row, one) for row, name in enumerate(names) for one in (self.live[name], *self.live[name].others)]
-        if len(askers) > len(names):
-            logits = logits[[row for row, _ in askers]]
-        found = choose([one.sampler for _, one in askers], logits)
-        return {one.id: () if choice is None else (choice,) for (_, one), choice in zip(askers, found, strict=True)}
+    def _drafts(self) -> Mapping[str, int] | None:
+        """How many guesses there are for those who decode."""
+        if self.drafter is None:
+            return None
+        if self.drafter.silent:
+            self.drafter.blank(list(self.scheduler.pool.queue))
+        return self.drafter.counts({one.id: self.live[one.id].tokens for one in self.scheduler.speculating.values()})
 
-    def _completed(self, plan: StepPlan, found: dict[str, tuple[Choice, ...]]) -> tuple[Output, ...]:
+    def _computed(self, plan: StepPlan) -> tuple[dict[str, tuple[Choice, ...]], dict[str, Guess]]:
+        """A step's tokens by id (none where logits are not finite), and what was guessed of them."""
+        texts = {name: live.tokens for name, live in self.live.items()}
+        if self.drafter is None:
+            return self._chosen(*run(self.model, self.cache, plan, texts), {}), {}
+        guesses = self.drafter.guess(plan, texts, {name: live.sampler for name, live in self.live.items()})
+        names, logits = run(self.model, self.cache, plan, texts, {name: guess.tokens for name, guess in guesses.items()})
+        choices = self._chosen(names, logits, guesses)
+        self.drafter.settle(plan, texts, {name: len(said) for name, said in choices.items()})
+        if guesses and not bool(torch.isfinite(logits).all()):
+            for item in plan.items:  # what a mask hides must be finite, in the blocks that are given back as well
+                if item.drafts and choices[item.sequence_id]:
+                    erase(self.model, self.cache, item, len(choices[item.sequence_id]))
+        return choices, guesses
+
+    def _chosen(self, names: tuple[str, ...], logits: torch.Tensor, guesses: Mapping[str, Guess]
+                ) -> dict[str, tuple[Choice, ...]]:
+        """Tokens for each of these by its rows of logits, and for the samples that part from it here by the same row."""
+        rows, samplers, asked, at = [], [], [], 0
+        for name in names:
+            guess = guesses.get(name, NO_GUESS)
+            for one in (self.live[name], *self.live[name].others):
+                rows += range(at, at + 1 + len(guess.tokens))
+                samplers.append(one.sampler)
+                asked.append((one.id, guess))
+            at += 1 + len(guess.tokens)
+        if len(rows) > at:
+            logits = logits[rows]
+        found = accepted(samplers, [guess for _, guess in asked], logits)
+        return {name: said for (name, _), said in zip(asked, found, strict=True)}
+
+    def _completed(self, plan: StepPlan, found: dict[str, tuple[Choice, ...]], guesses: Mapping[str, Guess]
+                   ) -> tuple[Output, ...]:
         """Tell the scheduler what came out, and everybody what became of them."""
         broken = self._drop([name for name in found if name in self.live and not found[name]], "its logits are not finite")
         told = [one.take(found[one.id], self.live[name].sequence.target)
@@ -175,14 +210,24 @@ class Engine:
         for one in told:
             if one.live.sequence is None and one.finish is None:
                 branches.setdefault(one.live.request, {})[one.id] = one.tokens[0]
-        self.scheduler.complete(plan, self.clock(), {name: said[0] for name, said in tokens.items()},
-                                [one.id for one in told if one.finish in ("stop", "error")], branches=branches)
+        for one in told:
+            self._count(one, found[one.id], guesses.get(one.id, NO_GUESS))
+        self.scheduler.complete(plan, self.clock(), tokens, [one.id for one in told if one.finish in ("stop", "error")],
+                                branches=branches)
         if broken:
             self._scrub()
         for one in told:
             self._settle(one)
         failed_first = sorted(told, key=lambda one: one.finish != "error")
         return broken + tuple(output for one in failed_first for output in one.outputs())
+
+    def _count(self, told: Told, came: tuple[Choice, ...], guess: Guess) -> None:
+        """Guesses, those that became text, and positions computed for the others."""
+        drafted, kept = len(guess.tokens), len(told.tokens)
+        right = min(kept, len(came) - 1)
+        told.live.drafted, told.live.accepted = told.live.drafted + drafted, told.live.accepted + right
+        self._drafted, self._accepted = self._drafted + drafted, self._accepted + right
+        self._wasted += 1 + drafted - kept
 
     def _settle(self, told: Told) -> None:
         """What the engine keeps of a sample after a step."""
@@ -218,4 +263,6 @@ class Engine:
         free = pool.take(pool.free)
         with torch.inference_mode():
             self.cache.blank(free)
+            if self.drafter is not None:
+                self.drafter.blank(free)
         pool.release(free)

@@ -112,6 +112,14 @@ class Sampler:
         twin.said, twin.count = Counter(self.said), self.count
         return twin
 
+    def supposed(self) -> "Sampler":
+        """It as it stands, to be told what may be said; draws from the same random stream."""
+        other = Sampler.__new__(Sampler)
+        for name in Sampler.__slots__:
+            setattr(other, name, getattr(self, name))
+        other.said = Counter(self.said)
+        return other
+
     @property
     def plain(self) -> bool:
         """Whether the next token is the most likely one, and nothing else is asked."""
@@ -121,12 +129,16 @@ class Sampler:
 
     def choose(self, logits: Tensor) -> Choice:
         """The next token by logits (vocabulary), float32 on the CPU, which stay as they are."""
-        scores = self.adjusted(logits)
-        if self.generator is None:
-            token = int(scores.argmax())
-        else:
-            token = int(torch.multinomial(distribution(scores, self.settings), 1, generator=self.generator))
-        return self._reported(logits, token)
+        token = int(self.adjusted(logits).argmax()) if self.generator is None else self.draw(self.likely(logits))
+        return self.reported(logits, token)
+
+    def likely(self, logits: Tensor) -> Tensor:
+        """Probabilities (vocabulary) of the next token; not for greedy requests."""
+        return distribution(self.adjusted(logits), self.settings)
+
+    def draw(self, likely: Tensor) -> int:
+        """A token by its probabilities."""
+        return int(torch.multinomial(likely, 1, generator=self.generator))
 
     def adjusted(self, logits: Tensor) -> Tensor:
         """Logits with penalties, and without what may not come yet."""
@@ -149,7 +161,8 @@ class Sampler:
         if self.settings.penalised:
             self.said[token] += 1
 
-    def _reported(self, logits: Tensor, token: int) -> Choice:
+    def reported(self, logits: Tensor, token: int) -> Choice:
+        """A token with what is asked to be said of it."""
         if self.settings.logprobs is None:
             return Choice(token=token)
         logprobs = torch.log_softmax(logits, dim=-1)
@@ -172,17 +185,3 @@ def distribution(scores: Tensor, settings: Sampling) -> Tensor:
         likely = scores.softmax(-1)
         scores = scores.masked_fill(likely < settings.min_p * likely.max(), -torch.inf)
     return scores.softmax(-1)
-
-
-def choose(samplers: Sequence[Sampler], logits: Tensor) -> tuple[Choice | None, ...]:
-    """A token for each row of logits (samplers, vocabulary), any device; None where a row holds NaN or infinity."""
-    sound = torch.isfinite(logits).all(dim=-1).tolist()
-    best = logits.argmax(dim=-1).tolist()
-    rows = None if all(sampler.plain for sampler in samplers) else logits.float().cpu()
-    found: list[Choice | None] = []
-    for index, sampler in enumerate(samplers):
-        if not sound[index]:
-            found.append(None)
-        else:
-            found.append(Choice(token=best[index]) if sampler.plain else sampler.choose(rows[index]))
-    return tuple(found)

@@ -86,6 +86,13 @@ class Engine:
         self._write(items)
         return {item.sequence_id: next_token(self._context(item)) for item in items if item.emits}
 
+    def drafts(self) -> dict[str, int] | None:
+        """How many guesses there are, by id; None: as many as the limits allow."""
+        return None
+
+    def after(self, served: Scheduler) -> None:
+        """Look at a scheduler whose step has just completed."""
+
     def _write(self, items) -> None:
         size = self.block_size
         writers: dict[int, str] = {}
@@ -133,7 +140,7 @@ def drive(served: Scheduler, requests, *, actions=(), stops=None, tokens=True, e
             _add(served, todo.popleft(), run, clock)
         while actions and actions[0][0] <= clock and not flight:
             _act(served, actions.popleft(), run, clock)
-        plan = served.schedule(clock) if len(flight) < served.limits.steps_in_flight else None
+        plan = served.schedule(clock, run.engine.drafts()) if len(flight) < served.limits.steps_in_flight else None
         if plan is not None and not plan.empty:
             _note(served, plan, run)
             flight.append(plan)
@@ -173,7 +180,8 @@ def _note(served, plan, run) -> None:
     items = plan.items
     names = [item.sequence_id for item in items]
     assert len(set(names)) == len(names), "a sequence advances twice in one step"
-    assert plan.tokens == sum(item.count for item in items if not item.decode) + sum(item.decode for item in items)
+    assert plan.tokens == sum(item.count for item in items)
+    assert all(item.count == 1 + item.drafts for item in items if item.decode)
     assert plan.decode_context == sum(item.start + 1 for item in items if item.decode) == sum(plan.decode_contexts())
     assert plan.decode_longest == max(plan.decode_contexts(), default=0)
     assert plan.tokens <= served.limits.max_batched_tokens and plan.running <= served.limits.max_sequences
@@ -186,9 +194,15 @@ def _finish(served, plan, run, clock, stops, tokens) -> None:
     before = plan.items
     out = run.engine.run(plan)
     assert plan.items == before
-    live = {name: token for name, token in out.items() if name in served.sequences}
-    for name, token in live.items():
-        run.engine.texts[name].append(token)
-    stopped = [name for name in live if served.sequences[name].generated + 1 >= stops.get(name, 10**9)]
-    run.events += served.complete(plan, clock, out if tokens else None, stopped)
+    said = {name: token if isinstance(token, tuple) else (token,) for name, token in out.items() if name in served.sequences}
+    left = {name: stops.get(name, 10**9) - served.sequences[name].generated for name in said}
+    said = {name: given[:max(1, left[name])] for name, given in said.items()}
+    for name, given in said.items():
+        run.engine.texts[name] += given
+    stopped = [name for name, given in said.items() if len(given) >= left[name]]
+    if tokens:
+        run.events += served.complete(plan, clock, out | said, stopped)
+    else:
+        run.events += served.complete(plan, clock, None, stopped, accepted={name: len(given) - 1 for name, given in said.items()})
     served.check()
+    run.engine.after(served)

@@ -57,6 +57,14 @@ def test_quiet_stretches_equal_single_steps(policy, data):
     assert many[:3] == single[:3]
 
 
+def test_who_waits_for_tokens_alone_pushes_out_when_decodes_have_taken_its_blocks():
+    options = {"blocks": 6, "caching": False, "max_sequences": 2, "max_batched_tokens": 1}
+    asked = [request("late", 1, 1, arrival=1, priority=0), request("early", 9, 14, priority=1)]
+    single = run(scheduler("priority", **options), asked, stretch=False)
+    assert run(scheduler("priority", **options), asked, stretch=True)[:3] == single[:3]
+    assert single[0][-1][0][7] == 1, "the early one is preempted"
+
+
 def seen(plan):
     """All that a plan says, with names for sequences."""
     return (plan.items, plan.held_back, plan.step, plan.tick, plan.decode_count, plan.decode_context, plan.decode_longest,

@@ -7,13 +7,19 @@ from hypothesis import strategies as st
 from transformers.generation import logits_process as oracle
 
 from pycore.errors import InputError
-from runtime.mini_infer.sampling import Sampler, Sampling, choose, distribution
+from runtime.mini_infer.acceptance import NO_GUESS, accepted
+from runtime.mini_infer.sampling import Choice, Sampler, Sampling, distribution
 
 VOCABULARY = 40
 
 
 def logits(seed: int) -> torch.Tensor:
     return torch.randn(VOCABULARY, generator=torch.Generator().manual_seed(seed)) * 3
+
+
+def choose(samplers: list[Sampler], rows: torch.Tensor) -> list[Choice | None]:
+    """One token for each, as a step without guesses gives them; None for rows that are not finite."""
+    return [said[0] if said else None for said in accepted(samplers, [NO_GUESS] * len(samplers), rows)]
 
 
 def expected(scores: torch.Tensor, one: Sampling) -> torch.Tensor:
