@@ -1,5 +1,6 @@
 """What the server refuses, and in which words: each refusal names its field, and the next request is served."""
 
+import asyncio
 import json
 import socket
 
@@ -7,7 +8,11 @@ import openai
 import pytest
 from mini_infer_serving import LOOP, running, until, write_parrot
 
+from runtime.mini_infer.answers import Ask
 from runtime.mini_infer.server.application import Settings
+from runtime.mini_infer.service import Service
+from runtime.mini_infer.setup import Setup
+from runtime.mini_infer.source import open_source
 
 MOST_BODY = 1 << 16
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
@@ -241,3 +246,39 @@ def test_a_text_that_fails_ends_its_own_request_alone(parrot, monkeypatch):
         list(parrot.client.completions.create(model="tiny", prompt="a", max_tokens=60, stop=["nowhere"], stream=True))
     assert "ZeroDivisionError" in str(caught.value)
     assert "".join(chunk.choices[0].text for chunk in stream) == (LOOP[1:] + LOOP * 3)[:60]
+
+
+def test_a_step_that_fails_before_the_first_token_ends_every_text_of_its_prompt(parrot, monkeypatch):
+    """Nobody waits for texts that were never begun."""
+    from runtime.mini_infer import engine
+
+    def fails(*arguments, **more):
+        raise RuntimeError("out of memory, say")
+
+    for stream in (False, True):
+        with monkeypatch.context() as patch:
+            patch.setattr(engine, "run", fails)
+            answer = parrot.http.post(COMPLETIONS, json={"prompt": ["a", "b"], "n": 3, "max_tokens": 4, "stream": stream})
+        assert "out of memory, say" in answer.text and answer.status_code == (200 if stream else 500)
+        assert not stream or answer.text.endswith("data: [DONE]\n\n")
+        parrot.settled()
+
+
+def test_the_service_tells_the_end_of_every_text_that_never_began(folder, monkeypatch):
+    from runtime.mini_infer import engine
+
+    async def pieces() -> list:
+        source = open_source(str(folder), device="cpu")
+        service = Service(Setup(model=str(folder), device="cpu", kv_blocks=16).engine(source), source.words)
+        service.start()
+        try:
+            answer = await service.submit([Ask(prompt=(1, 2), max_tokens=3, samples=3), Ask(prompt=(3,), max_tokens=3)])
+            async with asyncio.timeout(20):
+                return [piece async for piece in answer]
+        finally:
+            await service.stop()
+
+    monkeypatch.setattr(engine, "run", lambda *arguments, **more: 1 // 0)
+    found = asyncio.run(pieces())
+    assert sorted(piece.index for piece in found) == [0, 1, 2, 3]
+    assert all(piece.finish == "error" and "division" in piece.reason for piece in found)
