@@ -50,7 +50,7 @@ def works(plan: StepPlan, stage: "Stage", tokens: Mapping[str, tuple[int, ...]])
     for name, block, _ in stage.wrote:
         wrote.setdefault(name, []).append(block)
     return tuple(Work(sequence=item.sequence_id, start=item.start, count=item.count, decode=item.decode,
-                      drafts=getattr(item, "drafts", 0),
+                      drafts=item.drafts,
                       hit=hit_of(item, parts.get(item.sequence_id), stage), blocks=tuple(wrote.get(item.sequence_id, ())),
                       tokens=stage.vocabulary.text(tokens.get(item.sequence_id, ()))) for item in plan.items)
 
@@ -183,7 +183,7 @@ class Camera:
 
 def reach(sequence: Sequence) -> int:
     """Positions written for it: those computed, and guesses that are being checked."""
-    return sequence.computed + getattr(sequence, "drafted", 0)
+    return sequence.computed + sequence.drafted
 
 
 def reason(why: str, blocker: str | None) -> str:

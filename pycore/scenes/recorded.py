@@ -161,7 +161,7 @@ def alike(plan: StepPlan, there: Any) -> Invariant:
 
 def came(line: Line, plan: StepPlan, scheduler: Scheduler) -> dict[str, tuple[int, ...]]:
     """The tokens of a step's line. Raises InputError for those of others than the step's, or too many."""
-    most = {item.sequence_id: getattr(item, "drafts", 0) + 1 for item in plan.items if item.emits}
+    most = {item.sequence_id: item.drafts + 1 for item in plan.items if item.emits}
     found = {}
     for name, tokens in line.table("tokens").items():
         if name not in most or name not in scheduler.sequences:

@@ -66,7 +66,7 @@ class Recorder:
 
     def schedule(self, now_ns: int, drafts: Mapping[str, int] | None = None) -> StepPlan:
         """See Scheduler.schedule."""
-        plan = self.scheduler.schedule(now_ns) if drafts is None else self.scheduler.schedule(now_ns, drafts)
+        plan = self.scheduler.schedule(now_ns, drafts)
         self._asked = now_ns, drafts
         if plan.empty and (plan.refused or plan.preempted):
             self._write({"idle": self._at(now_ns)})
@@ -83,8 +83,7 @@ class Recorder:
         line = {"step": plan.step + 1, "at": self._at(begun), "end": self._at(now_ns), "work": work(plan), "tokens": came,
                 "stopped": list(stopped), "drafts": dict(drafts) if drafts is not None else None, "branches": parted,
                 "dropped": self._dropped}
-        more = {"branches": branches} if accepted is None else {"branches": branches, "accepted": accepted}
-        events = self.scheduler.complete(plan, now_ns, tokens, stopped, **more)
+        events = self.scheduler.complete(plan, now_ns, tokens, stopped, accepted=accepted, branches=branches)
         self._spell(token for said in came.values() for token in said)
         self._spell(token for children in parted.values() for token in children.values())
         self._write({key: value for key, value in line.items()

@@ -53,7 +53,7 @@ class Setting:
         """Raises InputError."""
         pool = BlockPool(self.blocks, self.block_size, prefix_caching=self.prefix_caching)
         limits = Limits(max_sequences=self.sequences, max_batched_tokens=self.step_tokens, max_model_length=self.longest,
-                        **({"draft_tokens": self.draft_tokens} if self.draft_tokens else {}))
+                        draft_tokens=self.draft_tokens)
         return Scheduler(POLICIES[self.policy], pool, limits, preemption=self.preemption, host_blocks=self.host_blocks)
 
 
@@ -169,7 +169,7 @@ class Stage:
     def plan(self, drafts: Mapping[str, int] | None = None) -> StepPlan:
         """What the scheduler decides next."""
         self.waited = {sequence.id for sequence in self.scheduler.waiting if sequence.status == "waiting"}
-        return self.scheduler.schedule(self.now_ns) if drafts is None else self.scheduler.schedule(self.now_ns, drafts)
+        return self.scheduler.schedule(self.now_ns, drafts)
 
     def took(self, plan: StepPlan, tokens: Mapping[str, tuple[int, ...]], stopped: Many[str] = (),
              branches: Mapping[str, Mapping[str, int]] | None = None) -> tuple[Event, ...]:
@@ -182,7 +182,7 @@ class Stage:
         moment = Moment.of(plan, self, tokens)
         for name, came in tokens.items():
             self.said[name].tokens += came
-        before = bool(plan.finishing or stopped or getattr(plan, "draft_tokens", 0))
+        before = bool(plan.finishing or stopped or plan.draft_tokens)
         if before:
             self.picture(moment)
         said = {name: came[0] if len(came) == 1 else came for name, came in tokens.items()}
