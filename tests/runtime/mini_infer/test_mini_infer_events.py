@@ -15,6 +15,7 @@ from pycore.serving.limits import Limits
 from runtime.mini_infer.engine import Engine, Generation
 from runtime.mini_infer.events import Sink, recording
 from runtime.mini_infer.sampling import Sampling
+from runtime.mini_infer.speculation import Speculation
 
 
 @pytest.fixture
@@ -40,9 +41,11 @@ def played(path) -> recorded.Player:
 def test_any_run_can_be_played_again(data, ours, tmp_path):
     draw, path = data.draw, tmp_path / "events.jsonl"
     swap = draw(st.booleans())
+    guesses = draw(st.sampled_from((0, 0, 1, 4)))
     engine = Engine.of(
-        ours, blocks=draw(st.integers(8, 20)), block_size=draw(st.sampled_from((4, 8))),
-        limits=Limits(max_sequences=draw(st.integers(1, 6)), max_batched_tokens=draw(st.integers(4, 40)), max_model_length=64),
+        ours, speculation=Speculation(tokens=guesses) if guesses else None, blocks=draw(st.integers(8, 20)), block_size=draw(st.sampled_from((4, 8))),
+        limits=Limits(max_sequences=draw(st.integers(1, 6)), max_batched_tokens=draw(st.integers(4, 40)), max_model_length=64,
+                      draft_tokens=guesses),
         policy=POLICIES[draw(st.sampled_from(sorted(POLICIES)))], prefix_caching=draw(st.booleans()),
         preemption="swap" if swap else "recompute", host_blocks=draw(st.integers(1, 10)) if swap else 0)
     arrivals = [(draw(st.integers(0, 8)), Generation(
