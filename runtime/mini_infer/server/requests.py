@@ -33,7 +33,7 @@ def of_chat(service: Service, request: ChatRequest) -> tuple[Ask, ...]:
                       code="invalid_value")
     messages = [_message(index, one.role, one.content) for index, one in enumerate(request.messages)]
     goes_on = request.add_generation_prompt is not False
-    prompt = service.words.chat(messages, add_generation_prompt=goes_on)
+    prompt = service.words.chat(messages, add_generation_prompt=goes_on, **(request.chat_template_kwargs or {}))
     logprobs = (request.top_logprobs or 0) if request.logprobs else None
     return (_ask(service, request, prompt, most or other, logprobs=logprobs, field="messages", begun=False),)
 

@@ -66,6 +66,14 @@ def _content(value: object) -> object:
     return "\n".join(part["text"] for part in parts)
 
 
+def _variables(value: object) -> object:
+    """Variables of a chat template (`enable_thinking`); those that the request itself fills are not among them."""
+    taken = {"add_generation_prompt", "messages", "self"}
+    if value is not None and (not isinstance(value, dict) or taken & value.keys()):
+        raise ValueError(f"accepted: an object without {', '.join(sorted(taken))}")
+    return value
+
+
 Count = Annotated[int, Field(ge=1, le=1 << 31)]
 Ignored = Any
 STRICT = ConfigDict(extra="forbid", strict=True)
@@ -138,6 +146,7 @@ class ChatRequest(Common):
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
     add_generation_prompt: bool | None = None
+    chat_template_kwargs: Annotated[dict[str, Any] | None, BeforeValidator(_variables)] = None
     store: Ignored = None
     metadata: Ignored = None
     service_tier: Ignored = None

@@ -20,7 +20,7 @@ from runtime.mini_infer.source import open_source
 
 TEMPLATE = ("{% for m in messages %}{% if m.role == 'system' and not loop.first %}{{ raise_exception('a system message comes first') }}"
             "{% endif %}<|start|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"
-            "{% if add_generation_prompt %}<|start|>assistant\n{% endif %}")
+            "{% if loud %}LOUD{% endif %}{% if add_generation_prompt %}<|start|>assistant\n{% endif %}")
 SPECIAL = ("<|begin|>", "<|end|>", "<|start|>")
 END = 257
 

@@ -1,6 +1,7 @@
 """What the server answers, asked by OpenAI's own client; texts are held against `transformers` and against a model whose
 text is known. Numbers of peer defects are those of the list in which they were found (see test_mini_infer_peer.py)."""
 
+import asyncio
 import json
 
 import openai
@@ -95,6 +96,13 @@ def test_developer_is_system_and_parts_are_text(random):
     assert parts.usage.prompt_tokens == plain.usage.prompt_tokens
 
 
+def test_the_template_has_variables_and_may_leave_the_answer_unbegun(random):
+    plain = chat(random).usage.prompt_tokens
+    assert chat(random, extra_body={"chat_template_kwargs": {"loud": True}}).usage.prompt_tokens == plain + len("LOUD")
+    assert chat(random, extra_body={"chat_template_kwargs": {"loud": False, "other": [1]}}).usage.prompt_tokens == plain
+    assert chat(random, extra_body={"add_generation_prompt": False}).usage.prompt_tokens == plain - len("_assistant\n")
+
+
 def test_prompts_are_text_ids_or_several(parrot):
     ids = list(parrot.source.words.encode("c"))
     for prompt in ("c", ids, ["c"], [ids]):
@@ -144,6 +152,20 @@ def test_peer_10_no_half_character_reaches_a_client(stream, parrot):
 
 def test_peer_10_a_text_that_ends_within_a_character_says_so(parrot):
     assert complete(parrot, "0", max_tokens=4).choices[0].text == "é\ufffd"
+
+
+def test_the_clients_own_helpers_read_it(parrot):
+    asked = {"model": "tiny", "messages": HELLO, "max_tokens": 9, "logprobs": True, "stop": "f"}
+    with parrot.client.chat.completions.stream(**asked) as stream:
+        kinds = {event.type for event in stream}
+        assert stream.get_final_completion().choices[0].message.content == "abcde"
+    assert {"content.delta", "content.done", "logprobs.content.done"} <= kinds
+
+    async def ask():
+        async with openai.AsyncOpenAI(base_url=f"{parrot.url}/v1", api_key="none") as client:
+            return await client.chat.completions.create(**asked)
+
+    assert asyncio.run(ask()).choices[0].message.content == "abcde"
 
 
 # Ends ---------------------------------------------------------------------------------------------------------------------

@@ -113,7 +113,8 @@ def test_peer_4_prompts_that_cannot_be(more, field, parrot):
     ({"messages": HELLO * 5000}, "messages"), ({"tools": [{"type": "function"}]}, "tools"), ({"tool_choice": "required"}, "tool_choice"),
     ({"response_format": {"type": "json_object"}}, "response_format"), ({"logprobs": 5}, "logprobs"), ({"top_logprobs": 3}, "top_logprobs"),
     ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"), ({"modalities": ["audio"]}, "modalities"), ({"reasoning_effort": "high"}, "reasoning_effort"),
-    ({"prompt": "a"}, "prompt")], ids=lambda value: ascii(value)[:50])
+    ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs"), ({"chat_template_kwargs": 5}, "chat_template_kwargs"),
+    ({"chat_template_kwargs": {"self": 1}}, "chat_template_kwargs"), ({"prompt": "a"}, "prompt")], ids=lambda value: ascii(value)[:50])
 def test_peer_4_conversations_that_cannot_be(more, field, parrot):
     body = json.dumps({"messages": HELLO, "max_tokens": 4} | more)
     found = error(parrot.http.post(CHAT, content=body, headers={"Content-Type": "application/json"}), 413 if len(body) > MOST_BODY else 400)
