@@ -78,9 +78,9 @@ class Model:
         turn = self.turn(positions)
         x = functional.embedding(tokens, self.embedding)
         for index, layer in enumerate(self.layers):
-            x = x + layer.out(attend(index, *self.projected(layer, x, turn)))
+            x += layer.out(attend(index, *self.projected(layer, x, turn)))
             gate, up = layer.gate_up(self.normed(x, layer.feed_norm)).chunk(2, dim=-1)
-            x = x + layer.down(functional.silu(gate) * up)
+            x += layer.down(functional.silu(gate).mul_(up))
         return x
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -91,20 +91,24 @@ class Model:
         """Turned queries, turned keys and values, each (n, its heads, head width)."""
         one = self.configuration
         fused = layer.qkv(self.normed(x, layer.attention_norm)).view(len(x), -1, one.head_width)
-        queries, keys, values = fused.split((one.heads, one.kv_heads, one.kv_heads), dim=1)
+        both, values = fused.split((one.heads + one.kv_heads, one.kv_heads), dim=1)
         if layer.query_norm is not None:
-            queries, keys = self.normed(queries, layer.query_norm), self.normed(keys, layer.key_norm)
-        return turned(queries, turn), turned(keys, turn), values
+            queries, keys = both.split((one.heads, one.kv_heads), dim=1)
+            both = torch.cat([self.normed(queries, layer.query_norm), self.normed(keys, layer.key_norm)], dim=1)
+        return *turned(both, turn).split((one.heads, one.kv_heads), dim=1), values
 
     def normed(self, x: Tensor, weight: Tensor) -> Tensor:
         """x / sqrt(mean(x^2) + epsilon) x weight, over the last dimension."""
+        if x.dtype == torch.float32:  # torch's own gives the same bits, in a call
+            return functional.rms_norm(x, weight.shape, weight, self.configuration.epsilon)
         wide = x.float()
         return weight * (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.configuration.epsilon)).to(x.dtype)
 
     def turn(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosines and sines (n, 1, head width / 2) for positions (n)."""
+        """Cosines and signed sines (n, 1, head width) for positions (n), as `turned` takes them."""
         angles = positions.float()[:, None, None] * self.frequencies
-        return (angles.cos() * self.rope.scale).to(self.dtype), (angles.sin() * self.rope.scale).to(self.dtype)
+        cosines, sines = (angles.cos() * self.rope.scale).to(self.dtype), (angles.sin() * self.rope.scale).to(self.dtype)
+        return torch.cat([cosines, cosines], dim=-1), torch.cat([-sines, sines], dim=-1)
 
     def places(self) -> Iterator[tuple[str, Tensor]]:
         """(name in a checkpoint, where its values go) of every tensor; parts of fused ones are views into them."""
@@ -135,8 +139,8 @@ def _parts(stem: str, names: tuple[str, ...], fused: Projection, rows: tuple[int
 
 def turned(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
     """x (n, heads, head width) turned by its position: the pair of dimension j is j + half."""
-    (left, right), (cosine, sine) = x.chunk(2, dim=-1), turn
-    return torch.cat([left * cosine - right * sine, right * cosine + left * sine], dim=-1)
+    cosines, sines = turn
+    return (x * cosines).addcmul_(x.roll(x.shape[-1] // 2, dims=-1), sines)
 
 
 def empty(configuration: Configuration, rope: Rope, dtype: torch.dtype = torch.float32,

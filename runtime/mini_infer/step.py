@@ -6,7 +6,7 @@ of them. Attention alone goes by groups: single tokens with others of about thei
 longer parts one by one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -98,27 +98,42 @@ def _verified(item: Scheduled, guesses: Mapping[str, Sequence[int]]) -> Schedule
 
 def forward(model: Model, cache: Cache, batch: Batch) -> Tensor:
     """Logits (rows asked for, vocabulary) of a batch; its keys and values are in the cache afterwards."""
+    groups = tuple(replace(group, mask=added(group.mask, model.dtype)) for group in batch.groups)
+
     def attend(layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         cache.write(layer, batch.slots, keys, values)
         queries = cache.turned(queries)
-        if len(batch.groups) == 1:  # its rows are all rows, in order
-            return cache.turned(batch.groups[0].attend(cache, layer, queries)).flatten(1)
+        if len(groups) == 1:  # its rows are all rows, in order
+            return cache.turned(groups[0].attend(cache, layer, queries)).flatten(1)
         found = torch.empty_like(queries)
-        for group in batch.groups:
+        for group in groups:
             found[group.rows] = group.attend(cache, layer, queries[group.rows])
         return cache.turned(found).flatten(1)
 
     return model.logits(model.hidden(batch.tokens, batch.positions, attend)[batch.last])
 
 
-def erase(model: Model, cache: Cache, item: Scheduled, kept: int) -> None:
-    """Set the keys and values of a part to zero, but for its first `kept` tokens."""
-    size, table = cache.block_size, item.block_table
-    slots = [table[at // size] * size + at % size for at in range(item.start + kept, item.start + item.count)]
-    nothing = torch.zeros(len(slots), cache.kv_heads, cache.head_width, dtype=model.dtype, device=model.device)
+def without_guesses(model: Model, cache: Cache, plan: StepPlan, texts: Mapping[str, Sequence[int]],
+                    names: Collection[str]) -> Tensor:
+    """Those of a plan's parts once more, each its known token alone: logits (names, vocabulary), in the plan's order.
+
+    For guesses that overflow: a mask hides them from the token before them, but 0 x NaN is NaN. What they wrote is set to
+    zero, so that it also is where their blocks go next.
+    """
+    items = [item for item in plan.items if item.sequence_id in names]
     with torch.inference_mode():
-        for layer in range(model.configuration.layers):
-            cache.write(layer, _long(slots, model.device), nothing, nothing)
+        for item in items:
+            size, table = cache.block_size, item.block_table
+            slots = [table[at // size] * size + at % size for at in range(item.start + 1, item.start + item.count)]
+            nothing = torch.zeros(len(slots), cache.kv_heads, cache.head_width, dtype=model.dtype, device=model.device)
+            for layer in range(model.configuration.layers):
+                cache.write(layer, _long(slots, model.device), nothing, nothing)
+        return forward(model, cache, batch([_verified(item, {}) for item in items], texts, cache.block_size, model.device))
+
+
+def added(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    """A mask as what is added to scores, once a step: attention would turn it so in every layer."""
+    return None if mask is None else torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)
 
 
 def batch(items: Sequence[Scheduled], texts: Mapping[str, Sequence[int]], block_size: int,
