@@ -11,7 +11,7 @@ from pycore.cli import errors, output
 from pycore.cli.errors import flag
 from pycore.cli.mini_infer import engine, model
 from pycore.cli.mini_infer.answers import figures_line, shown
-from pycore.cli.mini_infer.interrupt import watched
+from pycore.cli.mini_infer.interrupt import Insisted, watched
 from pycore.cli.mini_infer.sampling_options import sampling_options, taken
 from pycore.cli.mini_infer.say import say
 from pycore.cli.mini_infer.setup_options import setup_options
@@ -53,8 +53,8 @@ class Talk:
         batch = self.part.Batch(self.found.engine, self.found.source.words)
         messages = (*self.messages, {"role": "user", "content": message})
         began = time.perf_counter()
-        (text,) = batch.add(self.part.Asked(messages=messages, **self.asked))
         with watched() as pressed:
+            (text,) = batch.add(self.part.Asked(messages=messages, **self.asked))
             batch.run(lambda one, part: click.echo(shown(part), nl=False) if live else None, given_up=pressed)
         if live:
             click.echo(" [stopped]" if text.finish == "aborted" else "")
@@ -120,17 +120,18 @@ def at_terminal(talk: Talk, *, live: bool) -> None:
     while True:
         try:
             line = input("\n> ").strip()
+            if line == "/exit":
+                return
+            message = obeyed(talk, line) if line.startswith("/") else line
+            if message:
+                turn(talk, message, live=live)
         except EOFError:
             say("")
             return
+        except Insisted:
+            raise
         except KeyboardInterrupt:
             say("\nCtrl-D or /exit ends the conversation.")
-            continue
-        if line == "/exit":
-            return
-        message = obeyed(talk, line) if line.startswith("/") else line
-        if message:
-            turn(talk, message, live=live)
 
 
 def turn(talk: Talk, message: str, *, live: bool) -> None:

@@ -6,9 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
+class Insisted(KeyboardInterrupt):
+    """Pressed twice: whatever was torn out of its step is not to be used again."""
+
+
 @contextmanager
 def watched() -> Iterator[Callable[[], bool]]:
-    """Within it, the first Ctrl-C makes the yielded function say True; a second one interrupts as ever."""
+    """Within it, the first Ctrl-C makes the yielded function say True; a second one raises Insisted."""
     pressed = threading.Event()
     if threading.current_thread() is not threading.main_thread():  # signals come to the main thread alone
         yield pressed.is_set
@@ -16,7 +20,7 @@ def watched() -> Iterator[Callable[[], bool]]:
 
     def heard(number: int, frame: object) -> None:
         if pressed.is_set():
-            raise KeyboardInterrupt
+            raise Insisted
         pressed.set()
 
     before = signal.signal(signal.SIGINT, heard)

@@ -24,7 +24,7 @@ def streamed(one: words.Words, ids, **settings) -> list[str]:
     return [*(detokeniser.push(token) for token in ids), detokeniser.flush()]
 
 
-@settings(max_examples=250)
+@settings(max_examples=150)
 @given(data=st.data(), specials=st.booleans())
 def test_the_parts_of_a_text_are_the_text(found, data, specials):
     """Any ids: broken UTF-8, special tokens, ids that the tokenizer does not have."""
@@ -35,7 +35,7 @@ def test_the_parts_of_a_text_are_the_text(found, data, specials):
     assert "".join(parts) == found.backend.decode(ids, skip_special_tokens=not specials) == found.decode(ids, specials=specials)
 
 
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(text=st.text(max_size=40))
 def test_no_part_of_a_sound_text_holds_half_a_character(found, text):
     text = text.replace("�", "?")
@@ -101,7 +101,7 @@ def searched(text: str, stops, include: bool) -> tuple[str, str | None]:
     return text, None
 
 
-@settings(max_examples=400)
+@settings(max_examples=300)
 @given(parts=st.lists(st.text("ab\n🦜", max_size=5), max_size=10), include=st.booleans(),
        stops=st.lists(st.text("ab\n🦜", min_size=1, max_size=5), max_size=4))
 def test_stops_are_those_of_a_search_however_the_text_is_cut(parts, stops, include):
@@ -122,7 +122,7 @@ def test_nothing_is_held_back_that_cannot_become_a_stop():
     assert [watch.push(part)[0] for part in ("one E", "N", "x\n", "two")] == ["one ", "", "ENx", "\ntwo"]
 
 
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(data=st.data(), include=st.booleans(), least=st.integers(0, 6))
 def test_a_stream_is_a_search_of_the_decoded_text(found, data, include, least):
     ids = data.draw(st.lists(st.integers(0, found.size - 1), min_size=least, max_size=20))

@@ -82,7 +82,7 @@ def messages():
     return st.lists(one, min_size=1, max_size=9)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(said=messages(), prompted=st.booleans(), thinking=st.none() | st.booleans())
 def test_a_conversation_is_what_transformers_makes_of_it(pair, said, prompted, thinking):
     ours, theirs = pair
