@@ -15,13 +15,13 @@ from pycore.vram.kv import per_token
 PAPER = "Kwon et al. 2023, arXiv 2309.06180"
 
 
-@term("Slots reserved, paged", "tokens", source=PAPER)
+@term("Slots reserved: paged", "tokens", source=PAPER)
 def paged_slots(blocks_held, block_size):
     """blocks_held × block_size"""
     return blocks_held * block_size
 
 
-@term("Slots reserved, the longest text each", "tokens", source=PAPER)
+@term("Slots reserved: contiguous, longest text", "tokens", source=PAPER)
 def longest_slots(running_sequences, longest_text):
     """running_sequences × longest_text"""
     return running_sequences * longest_text
@@ -98,8 +98,8 @@ def compared(film: Film, frame: Frame, model: str) -> Comparison:
     whole = given("Tokens kept, nothing shared", waste.unshared)
     reserved = {
         "paged": paged_slots(given("Blocks held", frame.used, "blocks"), film.block_size),
-        "exact": given("Slots reserved, true length known", waste.exact),
-        "doubling": given("Slots reserved, next power of two", waste.doubling),
+        "exact": given("Slots reserved: contiguous, true length known", waste.exact),
+        "doubling": given("Slots reserved: contiguous, next power of two", waste.doubling),
         "longest": longest_slots(given("Sequences that run", waste.sequences, "sequences"), film.longest)}
     return Comparison(
         allocations=tuple(allocation(name, slots, kept if name == "paged" else whole, one_token, steps)
@@ -113,13 +113,19 @@ def given(name: str, value: int, unit: str = "tokens") -> Term:
     return fact(name, value, unit, basis="derived", source="counted on this frame's tables")
 
 
+NAMES = {"paged": "paged", "exact": "contiguous, true length known", "doubling": "contiguous, next power of two",
+         "longest": "contiguous, longest text"}
+
+
 def allocation(name: str, reserved: Term, filled: Term, one_token: Term, steps: list[Waste]) -> Allocation:
     """One way, with its waste at the frame and over the film."""
-    lost = wasted(reserved, filled)
-    total = sum(getattr(one, name) for one in steps)
-    kept = sum(one.stored if name == "paged" else one.unshared for one in steps)
-    over = share(wasted(given("Reserved, summed over steps", total), given("Filled, summed over steps", kept)),
-                 total) if total else None
-    return Allocation(name=name, reserved=reserved, filled=filled, wasted=lost, size=size(reserved, one_token),
-                      share=share(lost, reserved) if reserved.value else None,
-                      over_film=over and over.renamed("Wasted share over the film"))
+    label = NAMES[name]
+    lost = wasted(reserved, filled).renamed(f"Wasted: {label}")
+    total = given(f"Reserved, summed over steps: {label}", sum(getattr(one, name) for one in steps))
+    kept = given(f"Filled, summed over steps: {label}",
+                 sum(one.stored if name == "paged" else one.unshared for one in steps))
+    over = share(wasted(total, kept).renamed(f"Wasted, summed over steps: {label}"), total) if total.value else None
+    return Allocation(name=name, reserved=reserved, filled=filled, wasted=lost,
+                      size=size(reserved, one_token).renamed(f"Bytes reserved: {label}"),
+                      share=share(lost, reserved).renamed(f"Wasted share: {label}") if reserved.value else None,
+                      over_film=over and over.renamed(f"Wasted share over the film: {label}"))

@@ -16,7 +16,7 @@ COMMANDS = {
     "chat": "Talk with a model; Ctrl-C ends an answer, not the talk (needs torch).",
     "info": "A model's sizes, tokenizer and memory a token, and what fits here (needs torch).",
     "make-model": "A small model of random weights, or a tiny trained one, to try everything on (needs torch).",
-    "ask": "All that the page shows for one question.",
+    "scene": "All that the page shows for one question.",
     "blocks": "Block tables: requests arrive, grow, fork and finish; every block after every step.",
     "radix": "The prefix cache: prompts that share prefixes; hits, splits, copies on write, evictions.",
     "speculate": "Speculative decoding token by token: chances, draws, verdicts, wasted positions.",

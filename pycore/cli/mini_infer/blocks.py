@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from pycore.cli import output
-from pycore.cli.mini_infer import scenes
+from pycore.cli.mini_infer import drawing
 from pycore.cli.options import QuestionCommand
 from pycore.errors import SourceError
 from pycore.scenes import script
@@ -26,19 +26,19 @@ Events: add NAME PROMPT +OUTPUT [like NAME TOKENS] [priority N]; fork NAME as NE
 
 @click.command(cls=QuestionCommand, epilog=EPILOG)
 @click.option("--events", metavar="FILE", help="Write what the scheduler decided to FILE, as a running engine does.")
-@scenes.options(EVENTS, POOL, BYTES)
+@drawing.options(EVENTS, POOL, BYTES)
 def command(events: str | None, pictures: bool, url: bool, as_json: bool, **options: Any) -> None:
     """Block tables: requests arrive, grow, fork and finish; every block after every step."""
-    query = scenes.read(options, scene="blocks")
+    query = drawing.read(options, scene="blocks")
     if events is not None:
         write(query, events)
-    scenes.show(query, {"pictures": pictures, "url": url, "as_json": as_json}, lambda found: show(found, pictures=pictures))
+    drawing.show(query, {"pictures": pictures, "url": url, "as_json": as_json}, lambda found: show(found, pictures=pictures))
 
 
 def show(found: Answer, *, pictures: bool) -> None:
     """As text."""
-    scenes.film(found, pictures=pictures)
-    scenes.waste(found.waste)
+    drawing.film(found, pictures=pictures)
+    drawing.waste(found.waste)
     output.heading("What came out")
     output.table(("", "prompt", "found", "preempted", "output", "status"), [
         (text.sequence, f"{len(text.prompt)} tokens", f"{text.cached} tokens", text.preemptions, " ".join(text.output),

@@ -6,7 +6,7 @@ import click
 
 from pycore.cli import output
 from pycore.cli.errors import DoesNotFit
-from pycore.cli.mini_infer import scenes
+from pycore.cli.mini_infer import drawing
 from pycore.cli.options import QuestionCommand
 from pycore.systems.mini_infer import Answer, answer
 from pycore.systems.mini_infer_question import BYTES, Query
@@ -25,18 +25,18 @@ The scheduler decides again from the file's inputs; each step is compared with t
 @click.command(cls=QuestionCommand, epilog=EPILOG)
 @click.argument("file", metavar="FILE")
 @click.option("--first-step", metavar="N", help="From which step pictures are taken.")
-@scenes.options(BYTES)
+@drawing.options(BYTES)
 def command(file: str, pictures: bool, url: bool, as_json: bool, **options: Any) -> None:
     """A file that an engine wrote with --events: played on the scheduler, every law checked."""
-    query = scenes.read(options, scene="recorded", events=file)
-    scenes.show(query, {"pictures": pictures, "url": url, "as_json": as_json}, lambda found: show(found, pictures=pictures))
+    query = drawing.read(options, scene="recorded", events=file)
+    drawing.show(query, {"pictures": pictures, "url": url, "as_json": as_json}, lambda found: show(found, pictures=pictures))
     hold(query)
 
 
 def show(found: Answer, *, pictures: bool) -> None:
     """As text."""
-    scenes.film(found, pictures=pictures)
-    scenes.waste(found.waste)
+    drawing.film(found, pictures=pictures)
+    drawing.waste(found.waste)
 
 
 def hold(query: Query) -> None:

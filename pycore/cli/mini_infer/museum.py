@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from pycore.cli import output
-from pycore.cli.mini_infer import scenes
+from pycore.cli.mini_infer import drawing
 from pycore.cli.options import QuestionCommand
 from pycore.scenes.museum import exhibit
 from pycore.systems.mini_infer import FAULTS, Answer
@@ -19,14 +19,14 @@ Examples:
 
 
 @click.command(cls=QuestionCommand, epilog=EPILOG)
-@scenes.options(MUSEUM)
+@drawing.options(MUSEUM)
 def command(pictures: bool, url: bool, as_json: bool, **options: Any) -> None:
     """Famous faults brought back, the text that they spoil, and the law that catches each."""
     if options["fault"] is None and not (url or as_json or options["frame"]):
         everything()
         return
-    query = scenes.read(options, scene="museum")
-    scenes.show(query, {"pictures": pictures, "url": url, "as_json": as_json}, lambda found: show(found, pictures=pictures))
+    query = drawing.read(options, scene="museum")
+    drawing.show(query, {"pictures": pictures, "url": url, "as_json": as_json}, lambda found: show(found, pictures=pictures))
 
 
 def everything() -> None:
@@ -42,7 +42,7 @@ def show(found: Answer, *, pictures: bool) -> None:
     output.line(shown.fault.title, style="bold")
     for said in (shown.fault.what, f"Right: {shown.fault.right}", f"Seen in: {shown.fault.seen}"):
         output.line(said)
-    scenes.film(found, pictures=pictures)
+    drawing.film(found, pictures=pictures)
     output.heading("What came out")
     output.table(("", "right", "broken", "differs from token"), [
         (one.sequence, " ".join(one.right), " ".join(one.wrong), "" if one.differs_at is None else one.differs_at + 1)

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from pycore.cli import output
-from pycore.cli.mini_infer import scenes
+from pycore.cli.mini_infer import drawing
 from pycore.cli.options import QuestionCommand
 from pycore.scenes.film import TreeNode
 from pycore.systems.mini_infer import Answer
@@ -23,16 +23,16 @@ One prompt a line. A line that begins with > goes on where the one before it was
 
 
 @click.command(cls=QuestionCommand, epilog=EPILOG)
-@scenes.options(PROMPTS, POOL, BYTES)
+@drawing.options(PROMPTS, POOL, BYTES)
 def command(pictures: bool, url: bool, as_json: bool, **options: Any) -> None:
     """The prefix cache: prompts that share prefixes; hits, splits, copies on write, evictions."""
-    query = scenes.read(options, scene="radix")
-    scenes.show(query, {"pictures": pictures, "url": url, "as_json": as_json}, lambda found: show(found, pictures=pictures))
+    query = drawing.read(options, scene="radix")
+    drawing.show(query, {"pictures": pictures, "url": url, "as_json": as_json}, lambda found: show(found, pictures=pictures))
 
 
 def show(found: Answer, *, pictures: bool) -> None:
     """As text."""
-    scenes.film(found, pictures=pictures)
+    drawing.film(found, pictures=pictures)
     output.heading("The cache in this picture (one line a run of blocks without a fork)")
     for node in found.frame.tree:
         output.line(drawn(node))

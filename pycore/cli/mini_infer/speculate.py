@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from pycore.cli import output
-from pycore.cli.mini_infer import scenes
+from pycore.cli.mini_infer import drawing
 from pycore.cli.options import QuestionCommand
 from pycore.scenes.waterfall import Guess, Step, Waterfall
 from pycore.systems.mini_infer import Answer, BreakEven
@@ -25,11 +25,11 @@ times turn the measured acceptance into a speed-up.
 
 
 @click.command(cls=QuestionCommand, epilog=EPILOG)
-@scenes.options(SPECULATION, BYTES)
+@drawing.options(SPECULATION, BYTES)
 def command(pictures: bool, url: bool, as_json: bool, **options: Any) -> None:
     """Speculative decoding token by token: chances, draws, verdicts, wasted positions."""
-    query = scenes.read(options, scene="speculation")
-    scenes.show(query, {"pictures": pictures, "url": url, "as_json": as_json}, lambda found: show(found, pictures=pictures))
+    query = drawing.read(options, scene="speculation")
+    drawing.show(query, {"pictures": pictures, "url": url, "as_json": as_json}, lambda found: show(found, pictures=pictures))
 
 
 def show(found: Answer, *, pictures: bool) -> None:

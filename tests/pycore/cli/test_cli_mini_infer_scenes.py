@@ -16,7 +16,7 @@ from pycore.systems.mini_infer import FAULTS, Query, answer
 from pycore.systems.mini_infer_question import SCRIPT
 
 PROGRAM = (program.mini_infer, "mini-infer")
-COMMANDS = ("ask", "blocks", "radix", "speculate", "museum", "events")
+COMMANDS = ("scene", "blocks", "radix", "speculate", "museum", "events")
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_json_holds_the_picture_and_the_address_gives_it_again(document):
     Query(script="add A 3 +2\nadd B 4 +2"), Query(scene="museum", fault="hash-collision", broken=False),
     Query(scene="speculation", temperature="0.5"), Query(scene="radix", prompts="one two\n> 'three' $x\n*")])
 def test_the_command_that_the_page_shows_asks_the_same(run, query):
-    status, out, err = run(*shlex.split(to_command(query, "mini-infer ask"))[1:], "--url")
+    status, out, err = run(*shlex.split(to_command(query, "mini-infer scene"))[1:], "--url")
     assert status == 0 and not err
     assert from_url(Query, out.strip()) == query
 
@@ -72,7 +72,7 @@ def test_events_are_written_by_one_command_and_played_by_the_other(run, document
     status, out, _ = run("events", path)
     assert status == 0 and "FAILS" not in out and "A2 forks from A" in out
     assert [one["what"] for one in document("events", path)["frames"]] == [frame.what for frame in answer(Query()).film.frames]
-    status, out, _ = run("ask", "--scene", "recorded", "--events", path, "--first-step", 6)
+    status, out, _ = run("scene", "--scene", "recorded", "--events", path, "--first-step", 6)
     assert status == 0 and "pictures are shown" in out
 
 
@@ -124,7 +124,7 @@ def test_speculate_shows_chances_and_the_closed_form(run, document):
     (("blocks", "--policy", "lottery"), "--policy"), (("blocks", "--events", "/no/such/folder/file"), "--events"),
     (("radix", "--prompts", "> a b"), "--prompts"), (("speculate", "--gpu", "abacus"), "--gpu"),
     (("speculate", "--draft-model", "nobody"), "--draft-model"), (("museum", "--fault", "gremlin"), "--fault"),
-    (("events", "/no/such/file"), "--events"), (("events", "."), "--events"), (("ask", "--scene", "opera"), "--scene"),
+    (("events", "/no/such/file"), "--events"), (("events", "."), "--events"), (("scene", "--scene", "opera"), "--scene"),
     (("events", "{}"), "--events"), (("blocks", "--model", "nobody"), "--model"), (("events", "\x00"), "--events")])
 def test_what_cannot_be_answered_is_said_in_a_line(run, arguments, says):
     status, out, err = run(*arguments)
@@ -132,9 +132,9 @@ def test_what_cannot_be_answered_is_said_in_a_line(run, arguments, says):
 
 
 def test_nothing_given_for_a_recording_is_no_fault(run):
-    status, out, _ = run("ask", "--scene", "recorded")
+    status, out, _ = run("scene", "--scene", "recorded")
     assert status == 0 and "No file" in out
-    assert json.loads(run("ask", "--scene", "recorded", "--json")[1]) == {"scene": "recorded"}
+    assert json.loads(run("scene", "--scene", "recorded", "--json")[1]) == {"scene": "recorded"}
 
 
 def test_hostile_text_is_shown_not_obeyed(run):

@@ -82,6 +82,13 @@ def test_terms_of_waste_add_up_and_explain_themselves():
     assert by_name["paged"].over_film.value < by_name["exact"].over_film.value < by_name["longest"].over_film.value
 
 
+def test_every_number_has_a_name_of_its_own():
+    for query in (Query(), Query(scene="radix"), Query(scene="speculation")):
+        terms = answer(query).terms
+        names = [(term.name, term.value) for term in terms]
+        assert len({name for name, _ in names}) == len(set(names)), sorted(names)
+
+
 def test_waste_over_the_film_is_summed_over_its_steps():
     found = answer(Query())
     steps = [frame.waste for frame in found.film.frames if frame.kind == "step"]

@@ -14,12 +14,10 @@ from pycore.errors import InputError, SourceError
 from pycore.knobs import knobs, parse, to_url
 from pycore.ledger import Term
 from pycore.scenes.film import Film, Frame
-from pycore.scenes.waste import Comparison
+from pycore.scenes.waste import NAMES, Comparison
 from pycore.systems.mini_infer import Answer
 from pycore.systems.mini_infer_question import Query
 
-ALLOCATIONS = {"paged": "paged", "exact": "contiguous, true length known", "doubling": "contiguous, next power of two",
-               "longest": "contiguous, longest text"}
 TEXTS = ("script", "prompts")  # given as the text itself or as the name of a file
 
 
@@ -130,7 +128,7 @@ def waste(found: Comparison) -> None:
     """Paging and its rivals."""
     output.heading("Memory for the sequences that run in this picture")
     output.table(("", "reserved", "wasted", "share", "bytes", "share over the film"), [
-        (ALLOCATIONS[one.name], one.reserved.text, one.wasted.text, one.share.text if one.share else "", one.size.text,
+        (NAMES[one.name], one.reserved.text, one.wasted.text, one.share.text if one.share else "", one.size.text,
          one.over_film.text if one.over_film else "") for one in found.allocations], right=(1, 2, 3, 4, 5))
     output.line(f"  Sharing spares {found.spared.text}. At most {found.most_running} ran together; in one piece each of the "
                 f"longest text {found.most_contiguous.text} would fit.")

@@ -1,19 +1,19 @@
-"""`mini-infer ask`: all that the page shows for one question; the command that a page gives is this one."""
+"""`mini-infer scene`: all that the page shows for one question; the command that a page gives is this one."""
 
 from typing import Any
 
 import click
 
 from pycore.cli import output
-from pycore.cli.mini_infer import blocks, events, museum, radix, scenes, speculate
+from pycore.cli.mini_infer import blocks, drawing, events, museum, radix, speculate
 from pycore.cli.options import QuestionCommand
 from pycore.systems import mini_infer_question as groups
 from pycore.systems.mini_infer import Answer
 
 EPILOG = """\b
 Examples:
-  mini-infer ask --scene radix --conversation few-shot
-  mini-infer ask --scene museum --fault hash-collision --frame 8
+  mini-infer scene --scene radix --conversation few-shot
+  mini-infer scene --scene museum --fault hash-collision --frame 8
 
 \b
 Each scene has a command of its own: blocks, radix, speculate, museum, events.
@@ -23,12 +23,12 @@ SHOWS = {"blocks": blocks.show, "radix": radix.show, "speculation": speculate.sh
 
 
 @click.command(cls=QuestionCommand, epilog=EPILOG)
-@scenes.options(groups.SCENE, groups.EVENTS, groups.POOL, groups.PROMPTS, groups.SPECULATION, groups.MUSEUM,
+@drawing.options(groups.SCENE, groups.EVENTS, groups.POOL, groups.PROMPTS, groups.SPECULATION, groups.MUSEUM,
                 groups.RECORDED, groups.BYTES)
 def command(pictures: bool, url: bool, as_json: bool, **options: Any) -> None:
     """All that the page shows for one question."""
-    query = scenes.read(options)
-    scenes.show(query, {"pictures": pictures, "url": url, "as_json": as_json}, lambda found: show(found, pictures=pictures))
+    query = drawing.read(options)
+    drawing.show(query, {"pictures": pictures, "url": url, "as_json": as_json}, lambda found: show(found, pictures=pictures))
 
 
 def show(found: Answer, *, pictures: bool) -> None:
