@@ -54,7 +54,7 @@ class Player:
     lines: tuple[str, ...] = help_field("what else did")
     moves: tuple[Move, ...] = help_field("first, undo, on, last")
     around: tuple[Near, ...] = help_field("the frames around it")
-    strip: Strip | None = help_field("the pool over all frames, or None where there is none")
+    strip: Strip = help_field("the pool over all frames")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +75,10 @@ def player(query: Any, film: Film) -> Player:
                   around=around(query, frame.number, [(plain(one.what, 160), not one.holds) for one in film.frames]))
 
 
-def stepper(query: Any, here: int, steps: list[str]) -> Player:
-    """The same for a scene without a pool: a sentence a step."""
+def stepper(query: Any, here: int, steps: list[str], film: Film) -> Player:
+    """The same where a sentence a step is said elsewhere."""
     return Player(frame=here, last=len(steps), what=steps[here - 1], lines=(), moves=moves(query, here, len(steps)),
-                  around=around(query, here, [(one, False) for one in steps]), strip=None)
+                  around=around(query, here, [(one, False) for one in steps]), strip=strip(film, here))
 
 
 def moves(query: Any, here: int, last: int) -> tuple[Move, ...]:

@@ -30,7 +30,6 @@ class Museum:
     faults: tuple[Choice, ...] = help_field("every fault")
     engines: tuple[Choice, ...] = help_field("broken and repaired")
     title: str = help_field("the fault's name")
-    what: str = help_field("what the fault does")
     right: str = help_field("what a right engine does")
     seen: str = help_field("who had it")
     sides: tuple[Side, ...] = help_field("the outputs")
@@ -49,7 +48,7 @@ def museum(query: Any, exhibit: Exhibit) -> Museum:
         engines=(Choice(text="broken", more="the engine with the fault", href=also(query, broken=True), chosen=query.broken),
                  Choice(text="repaired", more="the same requests on the right engine", href=also(query, broken=False),
                         chosen=not query.broken)),
-        title=fault.title, what=fault.what, right=fault.right, seen=fault.seen, sides=tuple(map(side, exhibit.outputs)),
+        title=fault.title, right=fault.right, seen=fault.seen, sides=tuple(map(side, exhibit.outputs)),
         caught=None if exhibit.law is None else frame_of(query, exhibit.caught, exhibit.law.name, exhibit.law.says),
         diverges=None if exhibit.diverges is None else frame_of(query, exhibit.diverges, "first wrong token", ""),
         breaks=tuple(frame_of(query, number, name, "") for name, number in exhibit.breaks

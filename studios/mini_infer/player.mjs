@@ -4,6 +4,7 @@ const still = matchMedia("(prefers-reduced-motion: reduce)");
 const known = new WeakSet();
 let playing = null; // {frame, timer}: the frame that is waited for, then the pause before the next
 let shown = null;   // the element that stands in the page
+let pace = "";      // as the reader chose it; a swap puts the template's back
 
 export function play(element) {
   if (!known.has(element)) listen(element);
@@ -16,12 +17,13 @@ export function play(element) {
 }
 
 const part = (selector) => shown?.querySelector(selector);
-const pause = () => Number(part("[data-pace]")?.value ?? 900);
+const pause = () => Number(pace || part("[data-pace]")?.value || 900);
 
 // What the buttons say now; a swap has just put back what the template says.
 function dress() {
   const button = part("[data-play]");
   if (!button) return;
+  if (pace) part("[data-pace]").value = pace;
   button.textContent = playing ? "❚❚ Pause" : "▶ Play";
   button.ariaPressed = String(Boolean(playing));
   if (still.matches) { button.disabled = true; delete button.dataset.liveDisabled; button.title = "Your system asks for no motion; step or scrub instead"; }
@@ -70,17 +72,25 @@ function light({ target }) {
 function listen(element) {
   element.addEventListener("keydown", key);
   element.addEventListener("pointerdown", ({ target }) => { if (!target.closest("[data-play], [data-pace]")) stop(); });
+  element.addEventListener("change", ({ target }) => { if (target.matches("[data-pace]")) pace = target.value; });
   element.addEventListener("click", ({ target }) => { if (target.closest("[data-play]")) toggle(); });
   for (const kind of ["pointerover", "focusin"]) element.addEventListener(kind, light);
   element.addEventListener("pointerleave", () => light({ target: element }));
 }
 
-// A recorded run may be dropped anywhere on the page.
+// A recorded run is chosen, pasted, or dropped anywhere on the page: then that is the scene.
+function recorded() {
+  for (const [name, value] of [["scene", "recorded"], ["frame", "0"]]) document.getElementById(`field-${name}`).value = value;
+}
+for (const kind of ["change", "input"]) document.addEventListener(kind, ({ target }) => {
+  if (target.matches("[data-store=events]") || target.name === "events" && target.value) recorded();
+}, true);
 document.addEventListener("dragover", (event) => { if ([...event.dataTransfer.types].includes("Files")) event.preventDefault(); });
 document.addEventListener("drop", (event) => {
-  const input = document.querySelector("input[type=file][data-store=events]");
-  if (event.defaultPrevented || !input || !event.dataTransfer.files.length) return;
+  const input = document.querySelector("[data-store=events]"), { files } = event.dataTransfer;
+  if (!input || !files.length || event.target.matches("textarea:not([name=events])")) return;
   event.preventDefault();
-  input.files = event.dataTransfer.files;
+  event.stopPropagation(); // the field would take it again
+  input.files = files;
   input.dispatchEvent(new Event("change", { bubbles: true }));
-});
+}, true);

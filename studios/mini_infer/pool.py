@@ -17,7 +17,8 @@ class Cell:
 
     id: int = help_field("its number")
     style: str = help_field("its state, and 'fresh' where this frame touched it")
-    fill: str = help_field("how full it is, as a percentage")
+    fill: str = help_field("how full it is with what counts, as a percentage")
+    lost: str = help_field("what above that was computed for nothing in this frame, or ''")
     names: str = help_field("who holds it, short")
     link: str = help_field("what it is lit with: itself, then its holders")
     title: str = help_field("all of it in words")
@@ -31,6 +32,7 @@ class Slot:
     block: int = help_field("the physical block there")
     style: str = help_field("'shared', 'fresh', both or ''")
     fill: str = help_field("how much of it is computed, as a percentage")
+    lost: str = help_field("what after that was computed for nothing in this frame, or ''")
     link: str = help_field("what it is lit with")
     title: str = help_field("in words")
 
@@ -57,6 +59,7 @@ class Pool:
     small: bool = help_field("whether they are too many to carry their numbers")
     rows: tuple[Row, ...] = help_field("the sequences")
     note: str = help_field("what is not drawn, or ''")
+    lost: bool = help_field("whether something was computed for nothing in this frame")
     counts: str = help_field("how many blocks are in which state")
     says: str = help_field("block size, pool and policy")
 
@@ -64,16 +67,30 @@ class Pool:
 def pool(film: Film, frame: Frame) -> Pool:
     """The picture of a frame."""
     links = {one.sequence: f"s{number}" for number, one in enumerate(frame.tables)}
-    drawn = frame.blocks
+    size, drawn, gone = film.block_size, frame.blocks, rolled_back(film, frame)
     if len(drawn) > DRAWN:
         drawn = [one for one in drawn if one.state != "blank"][:DRAWN]
     states = {one.block: one for one in frame.blocks}
-    rows = tuple(row(one, links[one.sequence], film.block_size, states, frame) for one in frame.tables[:MOST_ROWS])
+    rows = tuple(row(one, links[one.sequence], size, states, gone, frame) for one in frame.tables[:MOST_ROWS])
     left_out = [f"{len(frame.blocks) - len(drawn):,} of the blocks are not drawn"] * (len(drawn) < len(frame.blocks))
     left_out += [f"{len(frame.tables) - MOST_ROWS:,} more sequences"] * (len(frame.tables) > MOST_ROWS)
-    return Pool(cells=tuple(cell(one, links, film.block_size, one.block in frame.touched_blocks) for one in drawn),
-                small=len(drawn) > NAMED, rows=rows, note="; ".join(left_out), counts=counts(frame.blocks),
-                says=f"{film.blocks:,} blocks of {film.block_size:,} tokens, {plain(film.policy, 60)}")
+    cells = tuple(cell(one, links, size, gone.get(one.block, 0), one.block in frame.touched_blocks) for one in drawn)
+    return Pool(cells=cells, small=len(drawn) > NAMED, rows=rows, note="; ".join(left_out), lost=bool(gone),
+                counts=counts(frame.blocks), says=f"{film.blocks:,} blocks of {size:,} tokens, {plain(film.policy, 60)}")
+
+
+def rolled_back(film: Film, frame: Frame) -> dict[int, int]:
+    """Slots by block that hold refused guesses: computed in this frame's step, and not kept."""
+    tables = {one.sequence: one.blocks for one in frame.tables}
+    found: dict[int, int] = {}
+    for part in frame.work:
+        if part.drafts and part.sequence in tables:
+            for at in range(part.start + len(part.tokens), part.start + part.count):
+                place = at // film.block_size
+                if place < len(tables[part.sequence]):
+                    block = tables[part.sequence][place]
+                    found[block] = found.get(block, 0) + 1
+    return found
 
 
 def counts(blocks: Sequence[BlockState]) -> str:
@@ -83,27 +100,35 @@ def counts(blocks: Sequence[BlockState]) -> str:
     return f"{of['held'] + of['shared']:,} in use{shared}, {of['cached']:,} cached, {of['blank']:,} blank"
 
 
-def cell(one: BlockState, links: dict[str, str], size: int, fresh: bool) -> Cell:
-    """One block."""
+def cell(one: BlockState, links: dict[str, str], size: int, gone: int, fresh: bool) -> Cell:
+    """One block; `gone`: slots in it that hold refused guesses."""
     holders = [plain(name, 40) for name in one.holders]
     doing = {"blank": "free, blank", "cached": "free, its content kept for the next prefix that has it"}.get(
         one.state) or f"held by {' and '.join(holders)}"
     content = f", {one.filled} of {size} slots: {text(one.tokens)}" if one.filled else ""
-    return Cell(id=one.block, style=f"{one.state}{' fresh' if fresh else ''}", fill=f"{100 * one.filled / size:.4g}%",
-                names=" ".join(name[:6] for name in holders), title=f"Block {one.block}: {doing}{content}",
+    content += f"; {gone} of them computed for nothing" if gone else ""
+    gone = min(gone, one.filled)
+    return Cell(id=one.block, style=f"{one.state}{' fresh' if fresh else ''}", fill=part_of(one.filled - gone, size),
+                lost=part_of(gone, size) if gone else "", names=" ".join(name[:6] for name in holders),
+                title=f"Block {one.block}: {doing}{content}",
                 link=" ".join([f"b{one.block}", *(links[name] for name in one.holders if name in links)]))
+
+
+def part_of(count: int, size: int) -> str:
+    return f"{100 * count / size:.4g}%"
 
 
 def text(tokens: Sequence[str], limit: int = 140) -> str:
     return plain(" ".join(tokens), limit)
 
 
-def row(table: Table, link: str, size: int, states: dict[int, BlockState], frame: Frame) -> Row:
+def row(table: Table, link: str, size: int, states: dict[int, BlockState], gone: dict[int, int], frame: Frame) -> Row:
     """One sequence."""
     places = list(enumerate(table.blocks))
     if len(places) > MOST_SLOTS:
         places = places[:HEAD_SLOTS] + places[HEAD_SLOTS - MOST_SLOTS:]
-    slots = tuple(slot(index, block, table, size, states, block in frame.touched_blocks) for index, block in places)
+    slots = tuple(slot(index, block, table, size, states, gone.get(block, 0), block in frame.touched_blocks)
+                  for index, block in places)
     status = table.status + (f": {table.waits}" if table.waits else "")
     if table.host_blocks:
         status += f", {len(table.host_blocks)} blocks on the host"
@@ -121,12 +146,14 @@ def progress(table: Table) -> str:
     return said + (f", preempted {times}" if table.preemptions else "")
 
 
-def slot(index: int, block: int, table: Table, size: int, states: dict[int, BlockState], fresh: bool) -> Slot:
-    """One place in a table."""
+def slot(index: int, block: int, table: Table, size: int, states: dict[int, BlockState], gone: int, fresh: bool) -> Slot:
+    """One place in a table; `gone`: slots in it that hold refused guesses."""
     shared = states[block].references > 1 if block in states else False
     filled = min(max(table.computed - index * size, 0), size)
-    style = " ".join(["shared"] * shared + ["fresh"] * fresh)
-    tokens = table.tokens[index * size:index * size + filled]
-    return Slot(index=index, block=block, style=style, fill=f"{100 * filled / size:.4g}%", link=f"b{block}",
-                title=f"{plain(table.sequence, 40)}, its block {index}, lies in block {block}: {filled} of {size} slots"
-                      f"{f', shared by {states[block].references}' if shared else ''}: {text(tokens)}")
+    gone = min(gone, size - filled)
+    said = f"{plain(table.sequence, 40)}, its block {index}, lies in block {block}: {filled} of {size} slots"
+    said += f", shared by {states[block].references}" if shared else ""
+    said += f", {gone} computed for nothing" if gone else ""
+    return Slot(index=index, block=block, style=" ".join(["shared"] * shared + ["fresh"] * fresh), link=f"b{block}",
+                fill=part_of(filled, size), lost=part_of(gone, size) if gone else "",
+                title=f"{said}: {text(table.tokens[index * size:index * size + filled])}")

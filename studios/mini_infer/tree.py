@@ -79,8 +79,8 @@ def node(one: TreeNode, rows: dict[int, int]) -> Node:
                     for at, (block, count) in enumerate(list(zip(one.blocks, one.references, strict=True))[:MOST_SQUARES]))
     above = None if one.parent is None or one.parent not in rows else LINE * rows[one.parent] + LINE // 2
     elbow = "" if above is None else f"M{x - INDENT + WIDE // 2} {above + HIGH // 2}V{y}H{x}"
-    return Node(top=y - HIGH // 2, y=y, elbow=elbow, squares=squares, text=plain(" ".join(one.tokens), TEXT_LIMIT), style=MARKS[one.mark],
-                text_x=x + (WIDE + 3) * len(squares) + 5, more=more(one))
+    return Node(top=y - HIGH // 2, y=y, elbow=elbow, squares=squares, style=MARKS[one.mark], more=more(one),
+                text=plain(" ".join(one.tokens), TEXT_LIMIT), text_x=x + (WIDE + 3) * len(squares) + 5)
 
 
 def square(block: int, count: int, x: int) -> Square:

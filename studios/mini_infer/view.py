@@ -28,7 +28,7 @@ TITLE = "mini-infer"
 SENTENCE = "Every block of the KV cache, seen while the scheduler moves it"
 Query = mini_infer.Query
 FRONT = ("scene", "frame", "policy", "block_size", "blocks", "longest")
-COMMAND = "mini-infer scene"
+COMMAND = "mini-infer ask"
 MODULE = "pycore.systems.mini_infer"
 PACKAGES = ()
 DATA = ("catalog",)
@@ -96,7 +96,7 @@ def the_player(answer: Any) -> Player | None:
     """The way through the scene's frames, or through the steps of speculation."""
     query = answer.query
     if answer.waterfall:
-        return stepper(query, answer.number, [falls(one) for one in answer.waterfall.steps])
+        return stepper(query, answer.number, [falls(one) for one in answer.waterfall.steps], answer.film)
     return player(query, answer.film) if answer.film else None
 
 

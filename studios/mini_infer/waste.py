@@ -66,5 +66,7 @@ def slots(value: float) -> str:
 
 
 def share(value: float) -> str:
-    """A percentage: '31 %', '0.4 %'."""
+    """A percentage: '31 %', '0.4 %'; what is not all is not called 100 %."""
+    if 99.5 <= value < 100:
+        return f"{value:.1f} %" if value < 99.95 else ">99.9 %"
     return f"{value:.0f} %" if value >= 9.5 or value == 0 else f"{value:.1f} %"
