@@ -8,7 +8,7 @@ from pycore.errors import SourceError
 
 INSTALL = "pip install 'inference-studios[runtime]'"
 PACKAGE = "runtime.mini_infer"
-NEEDED = ("torch", "numpy", "safetensors", "tokenizers")
+NEEDED = ("torch", "numpy", "safetensors", "tokenizers", "jinja2")
 
 
 def missing(*more: str) -> str:
