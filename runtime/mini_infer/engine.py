@@ -24,7 +24,7 @@ from runtime.mini_infer.generation import Finish, Generation, Live, Output, Told
 from runtime.mini_infer.model import Model
 from runtime.mini_infer.sampling import Choice, Sampling
 from runtime.mini_infer.speculation import Speculation
-from runtime.mini_infer.step import erase, run
+from runtime.mini_infer.step import run, without_guesses
 from runtime.mini_infer.usage import Statistics, Usage
 
 
@@ -175,13 +175,21 @@ class Engine:
             return self._chosen(*run(self.model, self.cache, plan, texts), {}), {}
         guesses = self.drafter.guess(plan, texts, {name: live.sampler for name, live in self.live.items()})
         names, logits = run(self.model, self.cache, plan, texts, {name: guess.tokens for name, guess in guesses.items()})
+        if guesses and not bool(torch.isfinite(logits).all()):
+            logits = self._without_the_infinite(plan, texts, names, logits, guesses)
         choices = self._chosen(names, logits, guesses)
         self.drafter.settle(plan, texts, {name: len(said) for name, said in choices.items()})
-        if guesses and not bool(torch.isfinite(logits).all()):
-            for item in plan.items:  # what a mask hides must be finite, in the blocks that are given back as well
-                if item.drafts and choices[item.sequence_id]:
-                    erase(self.model, self.cache, item, len(choices[item.sequence_id]))
         return choices, guesses
+
+    def _without_the_infinite(self, plan: StepPlan, texts: Mapping[str, list[int]], names: tuple[str, ...],
+                              logits: torch.Tensor, guesses: dict[str, Guess]) -> torch.Tensor:
+        """Logits of a step in which those whose guesses gave something that is not finite have no guesses."""
+        parts = dict(zip(names, logits.split([1 + len(guesses.get(name, NO_GUESS).tokens) for name in names]), strict=True))
+        again = [name for name in names if len(parts[name]) > 1 and not bool(torch.isfinite(parts[name]).all())]
+        if again:
+            parts.update(zip(again, without_guesses(self.model, self.cache, plan, texts, again)[:, None], strict=True))
+            guesses.update(dict.fromkeys(again, NO_GUESS))
+        return torch.cat([parts[name] for name in names])
 
     def _chosen(self, names: tuple[str, ...], logits: torch.Tensor, guesses: Mapping[str, Guess]
                 ) -> dict[str, tuple[Choice, ...]]:

@@ -1,0 +1,400 @@
+"""Guesses change no text and no distribution: greedy against `transformers` under any schedule, sampled by a test that a wrong
+rule of acceptance fails; and they save passes of the model."""
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mini_infer_driving import POLICIES, drive, judge, text
+from test_mini_infer_equality import actions, arrivals, engines
+from test_mini_infer_sampling import expected
+from transformers.generation.candidate_generator import PromptLookupCandidateGenerator
+
+from pycore.errors import InputError
+from pycore.serving.limits import Limits
+from runtime.mini_infer import acceptance, files
+from runtime.mini_infer.cache import Cache
+from runtime.mini_infer.drafts import DraftModel, Index
+from runtime.mini_infer.engine import Engine, Generation
+from runtime.mini_infer.sampling import Sampling
+from runtime.mini_infer.speculation import Speculation
+from runtime.mini_infer.step import batch, forward
+
+QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
+
+
+@pytest.fixture
+def ours(pairs):
+    return pairs["Qwen2"][0]
+
+
+@pytest.fixture
+def theirs(pairs):
+    return pairs["Qwen2"][1]
+
+
+def passes(model, monkeypatch) -> list[int]:
+    """Tokens of each pass of a model from now on."""
+    seen: list[int] = []
+    real = type(model).hidden
+
+    def counted(self, tokens, positions, attend):
+        if self is model:
+            seen.append(len(tokens))
+        return real(self, tokens, positions, attend)
+
+    monkeypatch.setattr(type(model), "hidden", counted)
+    return seen
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@settings(max_examples=12, deadline=None, suppress_health_check=QUIET)
+@given(data=st.data())
+def test_greedy_text_is_that_of_transformers_under_any_schedule(policy, data, pairs):
+    """Draft models that are right and ones that are wrong, look-ups; forks, aborts, stops, swaps, pools down to one text."""
+    names = sorted(pairs)
+    ours, theirs = pairs[data.draw(st.sampled_from(names))]
+    plain = data.draw(engines(ours, POLICIES[policy]))
+    speculation = Speculation(tokens=data.draw(st.integers(1, 6)), longest=data.draw(st.integers(1, 4)),
+                              draft=data.draw(st.sampled_from([None, ours, pairs["Llama"][0]])))
+    scheduler = plain.scheduler
+    engine = Engine.of(ours, blocks=scheduler.pool.total, block_size=scheduler.pool.block_size, policy=scheduler.policy,
+                       limits=scheduler.limits, prefix_caching=scheduler.pool.prefix_caching,
+                       host_blocks=scheduler.memory.host.total if scheduler.memory.host else 0, clock=plain.clock,
+                       preemption="swap" if scheduler.memory.host else "recompute", speculation=speculation)
+    run = drive(engine, data.draw(arrivals()), data.draw(actions()))
+    judge(run, theirs)
+    for name, end in run.ends.items():
+        assert end.finish in ("stop", "length", "aborted") or policy == "slo_aware shed"
+        assert end.finish in ("aborted", "refused") or run.output(name)
+    now = engine.statistics()
+    assert now.accepted <= now.drafted and (speculation.draft is not ours or now.accepted >= 0.5 * now.drafted)
+
+
+@pytest.mark.parametrize("sampling", [
+    Sampling(temperature=0, repetition_penalty=1.7), Sampling(temperature=0, presence_penalty=1.5, frequency_penalty=0.5),
+    Sampling(temperature=0, logprobs=3), Sampling(temperature=0)], ids=["repetition", "presence", "logprobs", "ends"])
+@pytest.mark.parametrize("draft", ["lookup", "itself", "other"])
+def test_penalties_logprobs_least_counts_and_stops_are_those_without_guesses(draft, sampling, pairs):
+    ours = pairs["Qwen2"][0]
+    speculation = Speculation(draft={"lookup": None, "itself": ours, "other": pairs["Llama"][0]}[draft])
+
+    def said(speculation: Speculation | None):
+        engine = Engine.of(ours, blocks=60, speculation=speculation)
+        stop = iter(range(1, 40))
+        for one in (Generation(id="a", prompt=text(20) * 2, max_tokens=30, sampling=sampling),
+                    Generation(id="b", prompt=text(9), max_tokens=30, min_tokens=7, end=tuple(range(0, 64, 3)), sampling=sampling),
+                    Generation(id="c", prompt=text(9, 1), max_tokens=30, sampling=sampling, stop_when=lambda token: next(stop) == 12)):
+            engine.add(one)
+        found: dict[str, list] = {}
+        while not engine.idle:
+            for one in engine.step():
+                found.setdefault(one.id, []).append(one)
+        return found, engine.statistics()
+
+    (plain, _), (guessed, now) = said(None), said(speculation)
+    assert now.drafted > 0
+    for name, outputs in plain.items():
+        assert [one.choice.token for one in guessed[name]] == [one.choice.token for one in outputs]
+        assert [one.finish for one in guessed[name]] == [one.finish for one in outputs]
+        for one, other in zip(guessed[name], outputs, strict=True):
+            assert [token for token, _ in one.choice.top] == [token for token, _ in other.choice.top]
+            assert one.choice.logprob == pytest.approx(other.choice.logprob, abs=1e-4)
+    assert len(plain["c"]) == 12 and guessed["c"][-1].finish == "stop"
+
+
+# What peers got wrong ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tokens", [1, 3, 4, 7])
+def test_peer_17_a_draft_that_is_always_right_saves_the_passes_that_it_should(tokens, ours, theirs, monkeypatch):
+    """k right guesses a step: the model runs once for k + 1 tokens, on k + 1 tokens and not on the whole text."""
+    plain = drive(Engine.of(ours, blocks=20), [(0, Generation(id="a", prompt=text(20), max_tokens=41))])
+    copy = replace(ours)  # so that its passes are told from the model's own
+    engine = Engine.of(ours, blocks=20, speculation=Speculation(tokens=tokens, draft=copy))
+    seen = passes(ours, monkeypatch)
+    run = drive(engine, [(0, Generation(id="a", prompt=text(20), max_tokens=41))])
+    assert run.texts == plain.texts and judge(run, theirs) == 41
+    steps = -(-40 // (tokens + 1))
+    assert seen == [20] + [tokens + 1] * (steps - 1) + [40 - (steps - 1) * (tokens + 1)] and len(plain.plans) == 41
+    assert engine.drafter.forwards <= 1 + steps * (tokens + 1)  # a pass a guess, and one to read the last of them
+    usage = run.ends["a"].usage
+    assert usage.acceptance == 1.0 and usage.drafted == 40 - steps and engine.statistics().wasted == 0
+
+
+def test_peer_17_guesses_that_are_all_wrong_cost_no_pass_of_the_model(pairs, monkeypatch):
+    ours, theirs = pairs["Qwen2"]
+    asked = [(0, Generation(id=str(name), prompt=text(20, name), max_tokens=30)) for name in range(3)]
+    plain = drive(Engine.of(ours, blocks=40), asked)
+    engine = Engine.of(ours, blocks=40, speculation=Speculation(tokens=4, draft=pairs["Llama"][0]))
+    seen = passes(ours, monkeypatch)
+    run = drive(engine, asked)
+    assert run.texts == plain.texts and judge(run, theirs) == 90
+    assert len(seen) <= len(plain.plans) == 30
+    now = engine.statistics()
+    assert now.wasted == now.drafted - now.accepted > 0
+
+
+def test_peer_17_a_text_that_repeats_itself_needs_no_draft_model(ours, theirs, monkeypatch):
+    engine = Engine.of(ours, blocks=40, speculation=Speculation(tokens=4))
+    plain = drive(Engine.of(ours, blocks=40), [(0, Generation(id="a", prompt=text(20), max_tokens=80))])
+    seen = passes(ours, monkeypatch)
+    run = drive(engine, [(0, Generation(id="a", prompt=text(20), max_tokens=80))])
+    assert run.texts == plain.texts and judge(run, theirs) == 80
+    assert len(seen) < len(plain.plans) and engine.statistics().accepted > 0
+
+
+# The distribution -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def small(random_model, tmp_path_factory):
+    """Models of five tokens: (target, what wrote it, a draft that says something else)."""
+    found = []
+    for kind, factor in (("Llama", 4.0), ("Qwen3", 3.0)):
+        theirs, folder = random_model(kind, vocab_size=5, bos_token_id=None, eos_token_id=None, pad_token_id=None), \
+            tmp_path_factory.mktemp(kind)
+        with torch.no_grad():
+            theirs.lm_head.weight *= factor
+        theirs.save_pretrained(folder)
+        found.append((files.load(folder), theirs))
+    return found[0][0], found[0][1], found[1][0]
+
+
+PROMPT, SAID = (1, 4, 0, 2, 2, 1, 4, 0), 3
+SAMPLINGS = {"all": Sampling(temperature=1.3), "filtered": Sampling(temperature=0.9, top_k=4, top_p=0.95, min_p=0.02),
+             "penalised": Sampling(temperature=1.0, presence_penalty=0.8, frequency_penalty=0.4, repetition_penalty=1.3)}
+
+
+def exact(theirs, one: Sampling) -> torch.Tensor:
+    """Probability (5, 5, 5) of every text of three tokens, by `transformers` and the definitions of the penalties."""
+    from transformers.generation.logits_process import RepetitionPenaltyLogitsProcessor
+
+    found = torch.zeros((5,) * SAID, dtype=torch.float64)
+    cache: dict[tuple, torch.Tensor] = {}
+    for said in product(range(5), repeat=SAID):
+        likely = 1.0
+        for place in range(SAID):
+            before = said[:place]
+            if before not in cache:
+                given = torch.tensor([PROMPT + before])
+                with torch.no_grad():
+                    scores = theirs(given).logits[0, -1]
+                if one.repetition_penalty != 1:
+                    scores = RepetitionPenaltyLogitsProcessor(one.repetition_penalty)(given, scores[None])[0]
+                for token in set(before):
+                    scores[token] -= one.presence_penalty + one.frequency_penalty * before.count(token)
+                cache[before] = expected(scores, one)
+            likely *= float(cache[before][said[place]])
+        found[said] = likely
+    return found
+
+
+def drawn(target, speculation: Speculation | None, one: Sampling, requests: int = 16) -> tuple[torch.Tensor, Engine]:
+    """How often every text of three tokens came."""
+    engine = Engine.of(target, blocks=1200, block_size=4, speculation=speculation,
+                       limits=Limits(max_model_length=32, max_sequences=512))
+    for name in range(requests):
+        engine.add(Generation(id=str(name), prompt=PROMPT, max_tokens=SAID + 1, samples=128,
+                              sampling=replace(one, seed=1000 * name)))
+    texts: dict[str, list[int]] = {}
+    while not engine.idle:
+        for output in engine.step():
+            texts.setdefault(output.id, []).append(output.choice.token)
+    found = torch.zeros((5,) * SAID, dtype=torch.float64)
+    for said in texts.values():
+        found[tuple(said[:SAID])] += 1
+    return found, engine
+
+
+def p_value(counts: torch.Tensor, likely: torch.Tensor) -> float:
+    """Pearson's chi-square of counts against probabilities; cells expected below 5 times count as one."""
+    counts, wanted = counts.flatten(), likely.flatten() * counts.sum()
+    assert counts[wanted == 0].sum() == 0, "what cannot be said was said"
+    often = wanted >= 5
+    counts = torch.cat([counts[often], counts[~often].sum()[None]])
+    wanted = torch.cat([wanted[often], wanted[~often].sum()[None]])
+    seen = wanted > 0
+    chi_square = ((counts - wanted)[seen] ** 2 / wanted[seen]).sum()
+    return float(torch.special.gammaincc((seen.sum() - 1) / 2, chi_square / 2))
+
+
+@pytest.mark.parametrize(("draft", "sampling"), [("model", "all"), ("model", "filtered"), ("model", "penalised"),
+                                                 ("lookup", "filtered")])
+def test_what_is_said_has_the_models_own_distribution(draft, sampling, small):
+    target, theirs, other = small
+    one = SAMPLINGS[sampling]
+    counts, engine = drawn(target, Speculation(tokens=2, draft=other if draft == "model" else None), one)
+    now = engine.statistics()
+    assert 0.1 < now.acceptance < 0.95 and now.drafted > 300, "there is something to get wrong"
+    assert p_value(counts, exact(theirs, one)) > 0.001
+
+
+@pytest.mark.parametrize(("name", "wrong"), [
+    ("keeps", lambda p, q, guessed, coin: True), ("keeps", lambda p, q, guessed, coin: coin < float(p[guessed])),
+    ("left", lambda p, q, guessed: p), ("left", lambda p, q, guessed: p - q + 1e-9 if (p - q).min() >= 0 else (q - p).clamp(min=0))],
+    ids=["keep all", "keep by p alone", "draw anew from p", "draw from the wrong side"])
+def test_a_wrong_rule_would_be_seen(name, wrong, small, monkeypatch):
+    target, theirs, other = small
+    monkeypatch.setattr(acceptance, name, wrong)
+    counts, _ = drawn(target, Speculation(tokens=2, draft=other), SAMPLINGS["all"])
+    assert p_value(counts, exact(theirs, SAMPLINGS["all"])) < 1e-6
+
+
+def test_a_draft_that_is_the_model_itself_is_always_right_when_sampled_too(small):
+    target = small[0]
+    _, engine = drawn(target, Speculation(tokens=3, draft=target), SAMPLINGS["filtered"], requests=4)
+    assert engine.statistics().acceptance > 0.999  # p and q differ by rounding alone
+
+
+def test_the_same_seeds_and_steps_give_the_same_text(ours, pairs):
+    def texts() -> dict:
+        engine = Engine.of(ours, blocks=14, block_size=8, limits=Limits(max_model_length=128, reserve_known=False),
+                           speculation=Speculation(draft=pairs["Llama"][0]))
+        return drive(engine, [(name, Generation(id=str(name), prompt=text(20, name), max_tokens=20, sampling=Sampling(seed=name)))
+                              for name in range(4)]).texts
+
+    assert texts() == texts()
+
+
+# Drafts -----------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=40), st.integers(1, 4), st.integers(1, 5), st.data())
+def test_look_ups_find_what_those_of_transformers_find(said, longest, tokens, data):
+    index = Index(longest)
+    for end in sorted(data.draw(st.sets(st.integers(1, len(said)), max_size=5)) | {len(said)}):  # the text grows
+        place = index.next_place(said[:end])
+        theirs = PromptLookupCandidateGenerator(num_output_tokens=tokens, max_matching_ngram_size=longest, max_length=1000)
+        wanted = theirs.get_candidates(torch.tensor([said[:end]]))[0][0].tolist()
+        assert said[:end] + (said[:end][place:place + tokens] if place is not None else []) == wanted
+
+
+@pytest.mark.parametrize("draft", ["itself", "other"])
+def test_the_draft_has_read_all_that_the_model_has(draft, pairs):
+    """After every step both caches hold the same positions: hits, chunks, copies, swaps and accepted guesses leave no hole."""
+    ours = pairs["Qwen2"][0]
+    other = ours if draft == "itself" else pairs["Llama"][0]
+    engine = Engine.of(ours, blocks=16, block_size=8, preemption="swap", host_blocks=20,
+                       limits=Limits(max_sequences=5, max_batched_tokens=20, max_model_length=128, reserve_known=False),
+                       speculation=Speculation(tokens=3, draft=other))
+    for name in range(5):
+        engine.add(Generation(id=str(name), prompt=text(18 + 5 * name, name % 2), max_tokens=25))
+    checked, forked = 0, False
+    while not engine.idle:
+        engine.step()
+        for live in engine.live.values():
+            sequence = live.sequence
+            if sequence.block_table:
+                held, wanted = keys(engine.drafter.cache, sequence), alone(other, live.tokens[:sequence.computed])
+                torch.testing.assert_close(held, wanted, atol=2e-5, rtol=1e-4)
+                checked += 1
+        if not forked and "0" in engine.live and len(engine.live["0"].tokens) > 22:
+            engine.fork("0", "fork")
+            forked = True
+    now = engine.statistics()
+    assert forked and checked > 40 and now.preemptions > 0 and now.cached_tokens > 0 and now.drafted > 0
+
+
+def keys(cache: Cache, sequence) -> torch.Tensor:
+    """What a draft's cache holds of a sequence's computed tokens: keys and values of every layer."""
+    layers = range(cache.storage.shape[0])
+    tables = torch.tensor([sequence.block_table])
+    return torch.stack([torch.stack(cache.read(layer, tables)) for layer in layers])[:, :, 0, :, :sequence.computed]
+
+
+def alone(model, tokens: list[int]) -> torch.Tensor:
+    from pycore.serving.plan import Scheduled
+
+    blocks = -(-len(tokens) // 8)
+    cache = Cache(model.configuration, blocks, 8)
+    item = Scheduled(sequence_id="a", start=0, count=len(tokens), decode=False, emits=True, block_table=tuple(range(blocks)))
+    with torch.inference_mode():
+        forward(model, cache, batch([item], {"a": tokens}, 8))
+    layers = range(model.configuration.layers)
+    return torch.stack([torch.stack(cache.read(layer, torch.tensor([range(blocks)]))) for layer in layers])[:, :, 0, :, :len(tokens)]
+
+
+def test_samples_of_one_prompt_speculate_each_for_itself(ours, theirs):
+    engine = Engine.of(ours, blocks=60, speculation=Speculation(draft=ours))
+    engine.add(Generation(id="a", prompt=text(33), max_tokens=12, samples=4, sampling=Sampling(seed=1)))
+    engine.add(Generation(id="b", prompt=text(20), max_tokens=12, samples=2))
+    texts: dict[str, list[int]] = {}
+    while not engine.idle:
+        for one in engine.step():
+            texts.setdefault(one.id, []).append(one.choice.token)
+        engine.scheduler.check()
+    assert {name: len(said) for name, said in texts.items()} == dict.fromkeys(("a", "a/1", "a/2", "a/3", "b", "b/1"), 12)
+    assert texts["b"] == texts["b/1"] and len({tuple(texts[name]) for name in ("a", "a/1", "a/2", "a/3")}) > 1
+    assert engine.statistics().acceptance > 0.95
+
+
+# What is not finite -----------------------------------------------------------------------------------------------------
+
+
+def test_a_draft_whose_logits_are_not_finite_falls_silent_and_harms_nobody(pairs):
+    ours, theirs = pairs["Qwen2"]
+    draft = replace(pairs["Llama"][0], embedding=pairs["Llama"][0].embedding.clone())
+    asked = [(0, Generation(id=str(name), prompt=text(20, name), max_tokens=20)) for name in range(3)]
+    marked = asked[1][1].prompt[7]
+    assert any(marked not in one.prompt for _, one in asked)
+    draft.embedding[marked] = torch.nan
+    engine = Engine.of(ours, blocks=30, speculation=Speculation(draft=draft))
+    run = drive(engine, asked + [(40, Generation(id="later", prompt=(1, 2, 3) if marked > 3 else (61, 62, 63), max_tokens=8))])
+    assert judge(run, theirs) == 68
+    assert run.ends["1"].usage.drafted == 0
+
+
+def test_a_guess_that_makes_the_model_overflow_is_rejected_and_leaves_nothing_behind(pairs):
+    """The guessed token's row of the embedding is infinite: only the guess reads it; no block holds NaN afterwards."""
+    ours, theirs = pairs["Qwen2"]
+    plain = drive(Engine.of(ours, blocks=30), [(0, Generation(id="a", prompt=text(20), max_tokens=30))])
+    never = next(token for token in range(64) if token not in plain.texts["a"])
+
+    class Wrong:
+        """Guesses a token that is never right."""
+
+        silent: set[str] = set()
+
+        def counts(self, texts):
+            return None
+
+        def guess(self, plan, texts, samplers):
+            return {part.sequence_id: acceptance.Guess(tokens=(never,) * part.drafts, drawn_from=(None,) * part.drafts)
+                    for part in plan.parts if part.drafts}
+
+        def settle(self, plan, texts, came):
+            pass
+
+        def blank(self, blocks):
+            pass
+
+    broken = replace(ours, embedding=ours.embedding.clone(), head=type(ours.head)(ours.embedding.clone()))
+    broken.embedding[never] = torch.inf
+    engine = Engine.of(broken, blocks=30, speculation=Speculation(tokens=4))
+    engine.drafter = Wrong()
+    run = drive(engine, [(0, Generation(id="a", prompt=text(20), max_tokens=30)), (3, Generation(id="b", prompt=text(20), max_tokens=30))])
+    assert run.texts["a"] == run.texts["b"] == plain.texts["a"] and judge(run, theirs) == 60
+    assert torch.isfinite(engine.cache.storage).all() and engine.statistics().accepted == 0
+
+
+def test_what_does_not_go_together_is_refused_by_name(ours, random_model, small):
+    for wrong in ({"tokens": 0}, {"tokens": 33}, {"tokens": True}, {"longest": 0}):
+        with pytest.raises(InputError, match=next(iter(wrong))):
+            Speculation(**wrong)
+    with pytest.raises(InputError, match="a model with the same 64 tokens"):
+        Engine.of(ours, blocks=20, speculation=Speculation(draft=small[0]))
+    with pytest.raises(InputError, match="at least 128"):
+        short = replace(ours, configuration=replace(ours.configuration, context=64))
+        Engine.of(ours, blocks=20, speculation=Speculation(draft=short))
+    with pytest.raises(InputError, match="without speculation"):
+        Engine.of(ours, blocks=20, limits=Limits(draft_tokens=2, max_model_length=128))
+    scheduler = Engine.of(ours, blocks=20).scheduler
+    with pytest.raises(InputError, match="of the speculation"):
+        Engine(ours, scheduler, speculation=Speculation(tokens=2))
+    engine = Engine.of(ours, blocks=20, speculation=Speculation(tokens=2, draft=ours))
+    assert isinstance(engine.drafter, DraftModel) and len(engine.drafter.cache.storage[0, 0]) == 20
