@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 CONSERVED, COUNTED, TOKENS, POSITIONS = "No block is lost", "References are counted", "Tokens read back", "Positions run on"
 ALONE, QUERY, KEYS = "Writers are alone", "Every query has a token", "Keys tell the truth"
+TREE = "Nobody holds a block without its prefix"
 
 
 def laws(stage: "Stage", moment: "Moment") -> tuple[Invariant, ...]:
@@ -22,7 +23,7 @@ def laws(stage: "Stage", moment: "Moment") -> tuple[Invariant, ...]:
     live = [sequence for sequence in stage.scheduler.sequences.values() if sequence.block_table]
     stage.read_back += sum(sequence.computed for sequence in live)
     return (conserved(stage), references(stage, live), tokens(stage, live), positions(stage, live), alone(moment),
-            query(moment), keys(stage), *stage.extra)
+            query(moment), keys(stage), tree(stage), *stage.extra)
 
 
 def said(name: str, law: str, fault: str, figures: str) -> Invariant:
@@ -125,6 +126,18 @@ def keys(stage: "Stage") -> Invariant:
         checked += 1
     return said(KEYS, "key of a cached block = hash(key of the block before, its tokens)", fault,
                 f"{counted(checked, 'cached block')} hashed again")
+
+
+def tree(stage: "Stage") -> Invariant:
+    """Whoever holds a cached block holds those before it too, so that leaves alone are ever evicted."""
+    pool = stage.scheduler.pool
+    nodes = pool.cache.nodes.values()
+    loose = [node for node in nodes if node.parent is not None and (
+        pool.cache.by_block.get(node.parent.block) is not node.parent
+        or pool.references[node.block] > pool.references[node.parent.block])]
+    fault = f"Block {loose[0].block} has more holders than block {loose[0].parent.block} before it" if loose else ""
+    return said(TREE, "holders of a cached block <= holders of the one before it", fault,
+                f"{counted(len(nodes), 'cached block')} in place")
 
 
 @functools.lru_cache(maxsize=4096)

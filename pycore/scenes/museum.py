@@ -1,7 +1,7 @@
 """Scene (d): the same requests on the right engine and on one with a fault; where they part, and which law says so."""
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pycore.scenes.faults import FAULTS, Fault
 from pycore.scenes.film import Film, Frame, Invariant
@@ -50,6 +50,7 @@ def exhibit(name: str) -> Exhibit:
     outputs = tuple(Outputs(sequence=text.sequence, prompt=text.prompt, right=text.output, wrong=said[text.sequence].output,
                             differs_at=parting(text.output, said[text.sequence].output)) for text in right.texts)
     first = wrong.first_broken()
+    right = replace(right, opens=min(wrong.opens, len(right.frames)))  # both sides open at the same picture
     breaks: dict[str, int] = {}
     for frame in wrong.frames:
         for law in frame.invariants:

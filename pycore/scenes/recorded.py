@@ -136,7 +136,8 @@ class Player(Stage):
             raise line.fault("a step at a point where something can run")
         self.alike = alike(plan, line.content.get("work"))
         tokens = came(line, plan, self.scheduler)
-        self.execute(plan, {name: [*text.tokens, *tokens.get(name, ())[:-1]] for name, text in self.said.items()})
+        self.execute(plan, {item.sequence_id: [*self.said[item.sequence_id].tokens, *tokens.get(item.sequence_id, ())[:-1]]
+                            for item in plan.items})
         for name in strings(line, "dropped"):
             self.scheduler.abort(name, self.time_ns)
         self.time_ns = line.whole("end", default=self.time_ns)
