@@ -24,11 +24,12 @@ REMEMBERED = 32  # requests whose durations say how long a refused one had bette
 class Service:
     """An engine, its words, and everybody who is served. Made and used on one event loop.
 
-    `queue` is how many texts may wait beyond the engine's seats. Raises InputError for a negative one.
+    `queue` is how many texts may wait beyond the engine's seats. From `seed` those without a seed of their own take theirs,
+    in order of arrival; None: each draws its own. Raises InputError for a negative queue.
     """
 
     def __init__(self, engine: Engine, words: Words, *, name: str = "model", queue: int = 256,
-                 watcher: Watcher | None = None):
+                 seed: int | None = None, watcher: Watcher | None = None):
         if queue < 0:
             raise InputError("queue", queue, "at least 0")
         self.words, self.name, self.queue = words, name, queue
@@ -36,7 +37,7 @@ class Service:
         self.seats, self.longest = limits.max_sequences, limits.max_model_length
         self.vocabulary = engine.model.configuration.vocabulary
         self.reach = min(self.longest, pool.total * pool.block_size + 1)  # the last token is said, never computed
-        self.worker = Worker(engine, words, watcher or Watcher())
+        self.worker = Worker(engine, words, watcher or Watcher(), seed)
         self.draining = False
         self.under_way = 0
         self._durations: deque[float] = deque(maxlen=REMEMBERED)

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from queue import SimpleQueue
+from random import Random
 
 from pycore.serving.plan import StepPlan
 from pycore.serving.sequence import Sequence as Scheduled
@@ -84,8 +85,9 @@ class Sample:
 class Worker:
     """The thread and what it holds. `enter`, `abort` and `stop` are called from the event loop, the rest from the thread."""
 
-    def __init__(self, engine: Engine, words: Words, watcher: Watcher):
+    def __init__(self, engine: Engine, words: Words, watcher: Watcher, seed: int | None = None):
         self.engine, self.words, self.watcher = engine, words, watcher
+        self._dice = None if seed is None else Random(seed)
         self.statistics: Statistics = engine.statistics()
         self.broken = ""
         self._orders: SimpleQueue[Callable[[], None]] = SimpleQueue()
@@ -212,9 +214,11 @@ class Worker:
         self._serial += 1
         name, now = str(self._serial), self.engine.clock()
         samples = [Sample(answer, place, index + number, ask, self.words, now) for number in range(ask.samples)]
-        hear = tuple(sample.hear for sample in samples)
+        hear, sampling = tuple(sample.hear for sample in samples), ask.sampling
+        if sampling.seed is None and self._dice is not None:
+            sampling = replace(sampling, seed=self._dice.getrandbits(63))
         generation = Generation(id=name, prompt=ask.prompt, max_tokens=ask.max_tokens, min_tokens=ask.min_tokens,
-                                end=ask.end, ignore_end=not ask.end, sampling=ask.sampling, samples=ask.samples,
+                                end=ask.end, ignore_end=not ask.end, sampling=sampling, samples=ask.samples,
                                 stop_when=hear if ask.samples > 1 else hear[0], priority=ask.priority)
         self.engine.add(generation)
         sequence, names = self.engine.scheduler.sequences[name], list(generation.ids())

@@ -60,9 +60,9 @@ def command(**options: Any) -> None:
         if not own["host"].startswith(AT_HOME) and not settings.keys:
             say(f"Anybody who reaches {own['host']} may use this server: no --api-key is set.")
         source = engine.part("source").open_source(chosen.model, dtype=chosen.dtype, device=chosen.device, say=say)
-        running = engine.part("setup").Setup.of(chosen).engine(source)
+        running = engine.part("setup").Setup.of(chosen).engine(source, say)
         made = serving.server(running, source.words, settings, name=own["model_name"] or chosen.model, queue=own["queue"],
-                              drain_seconds=own["drain_seconds"])
+                              seed=chosen.seed, drain_seconds=own["drain_seconds"])
         with recording(running, source, own["events"]) as sink:
             serving.serve(made, place, say)
         if sink is not None and sink.fault:

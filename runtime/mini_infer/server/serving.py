@@ -86,10 +86,10 @@ class Server(uvicorn.Server):
 
 
 def server(engine: Engine, words: Words, settings: Settings, *, name: str, queue: int = 256,
-           drain_seconds: float = 30.0) -> Server:
+           seed: int | None = None, drain_seconds: float = 30.0) -> Server:
     """A server for an engine, not started. Raises InputError."""
     metrics = Metrics(name, lambda: service.statistics)
-    service = Service(engine, words, name=name, queue=queue, watcher=metrics)
+    service = Service(engine, words, name=name, queue=queue, seed=seed, watcher=metrics)
     config = uvicorn.Config(application(service, metrics, settings), log_config=None, log_level="warning", access_log=False,
                             http="h11", ws="none", loop="asyncio", lifespan="on", server_header=False,
                             timeout_keep_alive=KEEP_ALIVE_S,

@@ -262,6 +262,17 @@ def test_a_second_signal_does_not_wait(folders):
             list(stream)
 
 
+def test_a_servers_seed_repeats_a_run_of_requests_without_one(folders):
+    def texts(seed: int | None) -> list[str]:
+        with running(folders[1], seed=seed) as server:
+            ask = {"model": "tiny", "prompt": "hello", "max_tokens": 8}
+            return [choice.text for _ in range(3) for choice in server.client.completions.create(**ask, n=2).choices]
+
+    one = texts(3)
+    assert one == texts(3) and len(set(one)) == 6 and not set(one) & set(texts(4))
+    assert texts(None) != texts(None)
+
+
 def test_policies_preemption_and_speculation_change_no_text(folders):
     """The service drives every engine alike; greedy and seeded texts are the engine's own."""
     asks = [{"prompt": f"text {index} " * (index + 1), "max_tokens": 20, "temperature": index % 2, "seed": index, "n": 1 + index % 3} for index in range(5)]
