@@ -34,7 +34,7 @@ class ChatTemplate:
         except (TemplateError, RecursionError) as error:
             raise SourceError(source, f"has a chat template that is no Jinja: {said(error)}") from None
 
-    def render(self, messages: Sequence[Mapping[str, object]], *, add_generation_prompt: bool = True,
+    def render(self, messages: Sequence[Mapping[str, object]], /, *, add_generation_prompt: bool = True,
                **more: object) -> str:
         """The conversation as text; `more` are variables of its own (`enable_thinking`). Raises InputError."""
         checked = [message(one) for one in messages]
@@ -48,7 +48,7 @@ class ChatTemplate:
         except Exception as error:  # a template is a program: it may raise anything
             raise InputError("messages", said(error), "accepted: what the model's chat template takes") from None
 
-    def _written(self, **given: object) -> str:
+    def _written(self, /, **given: object) -> str:
         parts, size = [], 0
         for part in self.compiled.generate(**given):
             parts.append(part)

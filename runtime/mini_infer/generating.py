@@ -3,7 +3,7 @@
 All prompts run as one continuous batch; a text is handed on token by token, with the times that its reader saw.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pycore.errors import InputError
@@ -20,10 +20,12 @@ Heard = Callable[["Text", str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One prompt: a raw text, or the messages of a conversation. `max_tokens` None: DEFAULT_TOKENS, or what still fits."""
+    """One prompt: a raw text, or the messages of a conversation with variables of the chat template. `max_tokens` None:
+    DEFAULT_TOKENS, or what still fits."""
 
     prompt: str = ""
     messages: tuple[Message, ...] = ()
+    variables: Mapping[str, object] = field(default_factory=dict)
     max_tokens: int | None = None
     min_tokens: int = 0
     samples: int = 1
@@ -34,7 +36,9 @@ class Asked:
 
     def ids(self, words: Words) -> tuple[int, ...]:
         """Its tokens. Raises InputError where there is none."""
-        found = words.chat(self.messages) if self.messages else words.encode(self.prompt, specials=True)
+        if self.messages:
+            return words.chat(self.messages, **self.variables)
+        found = words.encode(self.prompt, specials=True)
         if not found:
             raise InputError("prompt", self.prompt, "accepted: text of at least one token")
         return found

@@ -60,13 +60,13 @@ class Words:
         """The text of ids, without special tokens unless `specials`."""
         return self.backend.decode(list(ids), skip_special_tokens=not specials)
 
-    def render(self, messages: Sequence[Message], *, add_generation_prompt: bool = True, **more: object) -> str:
+    def render(self, messages: Sequence[Message], /, *, add_generation_prompt: bool = True, **more: object) -> str:
         """A conversation as the model's own template writes it. Raises InputError."""
         if self.template is None:
             raise InputError("messages", "a conversation", f"accepted: a raw prompt; {self.name} has no chat template")
         return self.template.render(messages, add_generation_prompt=add_generation_prompt, **more)
 
-    def chat(self, messages: Sequence[Message], *, add_generation_prompt: bool = True, **more: object) -> tuple[int, ...]:
+    def chat(self, messages: Sequence[Message], /, *, add_generation_prompt: bool = True, **more: object) -> tuple[int, ...]:
         """Ids of a conversation; `more` are variables of the template. Raises InputError for messages that the template
         refuses, and where the model has no template."""
         return self.encode(self.render(messages, add_generation_prompt=add_generation_prompt, **more))

@@ -77,13 +77,14 @@ class Talk:
 @click.argument("word", metavar="[MODEL]", required=False)
 @click.option("--system", metavar="TEXT", help="A system message.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole conversation as one JSON object at its end.")
+@model.variable_option
 @model.events_option
 @sampling_options
 @setup_options("seed")
-def command(word: str | None, system: str | None, events: str | None, **options: Any) -> None:
+def command(word: str | None, system: str | None, variable: tuple[str, ...], events: str | None, **options: Any) -> None:
     """Talk with a model; Ctrl-C ends an answer, not the talk (needs torch)."""
     as_json = flag(options, "as_json")
-    asked = taken(options)
+    asked = taken(options) | {"variables": model.variables(variable)}
     chosen = model.chosen_by(options, word)
     engine.part("generating")
     talk = Talk(model.opened(chosen), asked, system)

@@ -42,11 +42,12 @@ Several prompts run as one batch. The texts go to standard output, figures to st
 @click.option("--logprobs", type=int, metavar="N",
               help="With --json: the log-probability of each token and of the N most likely ones.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
+@model.variable_option
 @model.events_option
 @sampling_options
 @setup_options("seed")
 def command(word: str | None, prompt: tuple[str, ...], chat: bool, system: str | None, samples: int, logprobs: int | None,
-            events: str | None, **options: Any) -> None:
+            variable: tuple[str, ...], events: str | None, **options: Any) -> None:
     """Continue a prompt, or answer it, token by token as they come (needs torch)."""
     as_json = flag(options, "as_json")
     prompts = read(prompt)
@@ -54,7 +55,9 @@ def command(word: str | None, prompt: tuple[str, ...], chat: bool, system: str |
         raise InputError("system", system, "accepted: with --chat, which has a system message")
     if logprobs is not None and not as_json:
         raise InputError("logprobs", logprobs, "accepted: with --json, which has a place for them")
-    asked = taken(options, logprobs=logprobs)
+    asked, named = taken(options, logprobs=logprobs), model.variables(variable)
+    if named and not chat:
+        raise InputError("variable", variable[0], "accepted: with --chat, whose template has variables")
     chosen = model.chosen_by(options, word)
     part = engine.part("generating")
     found = model.opened(chosen)
@@ -62,7 +65,7 @@ def command(word: str | None, prompt: tuple[str, ...], chat: bool, system: str |
     with model.recorded(found, events):
         began = time.perf_counter()
         for one in prompts:
-            said = {"messages": messages(one, system)} if chat else {"prompt": one}
+            said = {"messages": messages(one, system), "variables": named} if chat else {"prompt": one}
             batch.add(part.Asked(**said, samples=samples, **asked))
         printer = Printer(batch.texts.values(), live=not as_json)
         with watched() as pressed:

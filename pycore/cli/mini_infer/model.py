@@ -1,6 +1,7 @@
 """The model that a command runs: named as its first word or by --model, opened, and put into an engine."""
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,28 @@ from pycore.cli.mini_infer.say import say
 from pycore.cli.mini_infer.setup_options import choices
 from pycore.errors import InputError
 from pycore.systems.mini_infer_setup import Choices
+
+RESERVED = ("messages", "add_generation_prompt")
+
+
+def variable_option(command: Callable) -> Callable:
+    """Decorator: the command takes --variable, any number of times."""
+    return click.option("--variable", multiple=True, metavar="NAME=VALUE",
+                        help="A variable of the chat template, such as enable_thinking=false.")(command)
+
+
+def variables(given: Iterable[str]) -> dict[str, object]:
+    """Names and values, which are JSON or else text. Raises InputError."""
+    found: dict[str, object] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or not name.isidentifier() or name in found or name in RESERVED:
+            raise InputError("variable", one, "accepted: NAME=VALUE, each name once, and none that every template is given")
+        try:
+            found[name] = json.loads(value)
+        except (ValueError, RecursionError):
+            found[name] = value
+    return found
 
 
 def events_option(command: Callable) -> Callable:
@@ -56,4 +79,4 @@ def recorded(found: Opened, path: str | None) -> Iterator[None]:
 def opened(chosen: Choices) -> Opened:
     """The model, read, and its engine. Raises StudioError."""
     source = engine.part("source").open_source(chosen.model, dtype=chosen.dtype, device=chosen.device, say=say)
-    return Opened(chosen=chosen, source=source, engine=engine.part("setup").Setup.of(chosen).engine(source))
+    return Opened(chosen=chosen, source=source, engine=engine.part("setup").Setup.of(chosen).engine(source, say))

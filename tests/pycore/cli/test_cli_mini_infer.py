@@ -163,6 +163,20 @@ def test_a_chat_prompt_goes_through_the_template(document, model, oracle):
     assert found["texts"][0]["token_ids"] == expected.tolist()
 
 
+def test_variables_of_the_template_reach_it(run, document, model, tmp_path):
+    template = "{{ messages[0].content }}{{ ' one' if enable_thinking is defined and enable_thinking is false else ' two' }}{{ name }}"
+    place = broken(model, tmp_path / "m", "tokenizer_config.json", edited(chat_template=template))
+    words = ["generate", place, "--chat", "--prompt", "What", "--max-tokens", 1]
+    said = document(*words, "--variable", "enable_thinking=false", "--variable", "name= word")["texts"][0]
+    assert said["token_ids"] == document("generate", place, "--prompt", "What one word", "--max-tokens", 1)["texts"][0]["token_ids"]
+    assert said["prompt_tokens"] != document(*words)["texts"][0]["prompt_tokens"]
+    for wrong in ("enable_thinking", "=1", "messages=[]", "a b=1"):
+        status, _, err = run(*words, "--variable", wrong)
+        assert status == 2 and "--variable" in err
+    status, _, err = run("generate", place, "--prompt", "a", "--variable", "a=1")
+    assert status == 2 and "--chat" in err
+
+
 def test_several_prompts_say_what_each_says_alone(document, model):
     prompts = ["The engine", "What", "In the beginning was the word"]
     words = [word for prompt in prompts for word in ("--prompt", prompt)]

@@ -157,6 +157,16 @@ def test_messages_that_are_none_are_refused(wrong):
         ChatTemplate(CHATML, {}, "x").render(wrong)
 
 
+def test_a_variable_of_any_name_is_a_variable_or_refused(tmp_path):
+    one = words.from_folder(folder(tmp_path, KINDS["byte level"](), template="{{ messages[0].content }}{{ given }}"), "x")
+    assert one.render([{"role": "user", "content": "a"}], given="b") == "ab"
+    for name in ("self", "messages", "args", "environment"):
+        try:
+            assert one.render([{"role": "user", "content": "a"}], **{name: "b"}) == "a"
+        except InputError as error:
+            assert error.field == "messages"
+
+
 @pytest.mark.parametrize("hostile", [
     "{{ ''.__class__.__mro__[1].__subclasses__() }}", "{{ messages.append({'role': 'x'}) }}", "{{ cycler.__init__.__globals__ }}",
     "{{ strftime_now.__globals__ }}", "{{ namespace(__class__=1) }}", "{% set n = namespace() %}{% set n.__init__ = 1 %}",
