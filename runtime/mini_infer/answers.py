@@ -96,6 +96,7 @@ class Answer:
         self.accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.pieces: asyncio.Queue[Piece] = asyncio.Queue()
         self.open = self.unread = self.count
+        self.asked_ns = 0  # on the engine's clock; set when it is asked
 
     def __aiter__(self) -> AsyncIterator[Piece]:
         return self

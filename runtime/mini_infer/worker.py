@@ -24,13 +24,13 @@ HELD_BACK_S = 0.002  # how long to wait where the policy lets nobody run just no
 class Sample:
     """One text under way, on the engine's side: its stream, its times (nanoseconds of the engine's clock)."""
 
-    def __init__(self, answer: Answer, place: int, index: int, ask: Ask, words: Words, asked_ns: int):
+    def __init__(self, answer: Answer, place: int, index: int, ask: Ask, words: Words):
         self.answer, self.place, self.index, self.ask = answer, place, index, ask
         self.stream = TextStream(words, stops=ask.stops, include_stop=ask.include_stop,
                                  min_tokens=ask.min_tokens, begun=ask.begun)
         self.texts: deque[str] = deque()
         self.sequence: Scheduled | None = None
-        self.asked_ns = asked_ns
+        self.asked_ns = answer.asked_ns
         self.first_ns: int | None = None
         self.last_ns: int | None = None
         self.tokens = 0
@@ -108,7 +108,8 @@ class Worker:
         self._thread.start()
 
     def enter(self, answer: Answer) -> None:
-        """Let the texts of an answer in; its future `accepted` tells."""
+        """Let the texts of an answer in; its future `accepted` tells. Its times count from here."""
+        answer.asked_ns = self.engine.clock()
         self._orders.put(lambda: self._enter(answer))
 
     def abort(self, answer: Answer) -> None:
@@ -129,6 +130,7 @@ class Worker:
                 self._obey()
                 if not (self._ending or self.broken or self.engine.idle):
                     self._step()
+                self.statistics = self.engine.statistics()
             except Exception as error:  # a fault of this program: nobody may wait for ever because of it
                 self._break(f"the engine has failed: {type(error).__name__}: {error}")
             self._publish()
@@ -212,8 +214,8 @@ class Worker:
     def _add(self, answer: Answer, place: int, index: int, ask: Ask) -> list[str]:
         """Let one prompt in; the names of its texts, as the engine calls them."""
         self._serial += 1
-        name, now = str(self._serial), self.engine.clock()
-        samples = [Sample(answer, place, index + number, ask, self.words, now) for number in range(ask.samples)]
+        name = str(self._serial)
+        samples = [Sample(answer, place, index + number, ask, self.words) for number in range(ask.samples)]
         hear, sampling = tuple(sample.hear for sample in samples), ask.sampling
         if sampling.seed is None and self._dice is not None:
             sampling = replace(sampling, seed=self._dice.getrandbits(63))
@@ -253,8 +255,7 @@ class Worker:
         self.engine.live.clear()
 
     def _publish(self) -> None:
-        """How things stand, and what came, to the loop: in one call a step."""
-        self.statistics = self.engine.statistics()
+        """What came, to the loop: in one call a step."""
         if not self._news:
             return
         news, self._news = self._news, []
