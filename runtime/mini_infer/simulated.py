@@ -91,8 +91,8 @@ class Telling(Simulated):
 
 
 def twin(engine: Engine, cost: StepCost, told: Played | None = None) -> Simulated:
-    """An engine as the simulator describes it: the same policy, limits and pool, with a cost model. `told`: a run whose texts
-    it is told. Raises InputError for an engine that swaps or drafts, whose steps a cost model of work alone does not tell."""
+    """An engine as the simulator describes it: the same policy, limits and pool, with a cost model. `told`: a run whose
+    texts it is told. Raises InputError for an engine that swaps or drafts: no cost model of work alone tells its steps."""
     scheduler = engine.scheduler
     if scheduler.memory.host is not None or scheduler.limits.draft_tokens:
         raise InputError("engine", "swapping or drafting", "accepted: preemption by recomputation, and no drafts")
@@ -119,8 +119,8 @@ def simulate(one: Simulated, requests: Iterable[Request]) -> tuple[Result, Runni
 def requests(arrivals: Iterable[Arrival], played: Played | None = None) -> list[Request]:
     """What the simulator is asked. `played`: answers are as long as they were there."""
     lengths = {one.id: len(one.tokens) or 1 for one in played.requests} if played else {}
-    return [replace(one.generation.request(one.at_ns), output_tokens=lengths.get(one.generation.id, one.generation.max_tokens))
-            for one in sorted(arrivals, key=lambda one: one.at_ns)]
+    asked = [one.generation.request(one.at_ns) for one in sorted(arrivals, key=lambda one: one.at_ns)]
+    return [replace(one, output_tokens=lengths.get(one.id, one.output_tokens)) for one in asked]
 
 
 def differences(engine: Engine, arrivals: Sequence[Arrival], played: Played) -> list[str]:
