@@ -172,7 +172,7 @@ def test_a_variable_of_any_name_is_a_variable_or_refused(tmp_path):
     "{{ strftime_now.__globals__ }}", "{{ namespace(__class__=1) }}", "{% set n = namespace() %}{% set n.__init__ = 1 %}",
     "{{ 'a' * 10 }}{% include 'x' %}", "{{ range(1000000000) | list }}", "{{ 1 / 0 }}", "{{ undefined.name }}",
     "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "{{ messages[0].content.format.__globals__ }}",
-    "{% for i in range(99999) %}{{ '" + "x" * 1000 + "' }}{% endfor %}"], ids=str)
+    "{% for i in range(99999) %}{{ '" + "x" * 1000 + "' }}{% endfor %}"], ids=lambda one: one[:50])
 def test_hostile_templates_get_nowhere(hostile):
     try:
         assert not ChatTemplate(hostile, {}, "x").render([{"role": "user", "content": "a"}]).strip()
