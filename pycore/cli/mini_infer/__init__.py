@@ -29,6 +29,12 @@ HELP = """A language model served in plain torch, every block of its memory in s
 \b
 Examples:
   mini-infer generate --prompt "The capital of France is"
+  mini-infer chat
+  mini-infer serve --port 8000
+  mini-infer info
+  mini-infer make-model --out tiny
+  mini-infer generate tiny --prompt "Once" --prompt "Twice" --json
+  mini-infer museum
 
 \b
 Exit status: 0 answered; 1 answered, and an equality does not hold (prove); 2 the question cannot be answered (the message
