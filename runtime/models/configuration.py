@@ -5,6 +5,7 @@ What we do not compute (sliding windows, scaled RoPE, mixtures of experts) is re
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from runtime.models.gguf import Gguf
 
 ARCHITECTURES = ("llama", "qwen2", "qwen3")
 LARGEST = 1 << 24  # no width, vocabulary or context that we run is larger: a guard against damaged files
+MOST_LAYERS = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +42,25 @@ class Configuration:
         wrong = {name: size for name, size in sizes.items() if type(size) is not int or not 0 < size <= LARGEST}
         if self.architecture not in ARCHITECTURES:
             raise ConfigError(f"architecture {self.architecture!r} is not one of {', '.join(ARCHITECTURES)}")
+        if not wrong and self.layers > MOST_LAYERS:
+            wrong = {"layers": self.layers}
+        for name in ("rope_base", "epsilon"):
+            if not isinstance(getattr(self, name), int | float) or not 0 < getattr(self, name) < math.inf:
+                wrong[name] = getattr(self, name)
         if wrong:
-            raise ConfigError("sizes are positive whole numbers", wrong)
+            given = ", ".join(f"{name} = {str(value)[:40]!r}" if isinstance(value, str) else f"{name} = {str(value)[:40]}"
+                              for name, value in wrong.items())
+            raise ConfigError(f"sizes are positive whole numbers, layers at most {MOST_LAYERS:,}, rope_base and epsilon "
+                              f"positive numbers; not {given}")
         if self.heads % self.kv_heads or self.head_width % 2:
             raise ConfigError("query heads are a multiple of key heads, and a head's width is even", sizes)
+
+    @property
+    def parameters(self) -> int:
+        """How many weights a model of these sizes has; biases and norms, under a thousandth, are left out."""
+        attention = 2 * self.width * self.head_width * (self.heads + self.kv_heads)
+        return (self.layers * (attention + 3 * self.width * self.feed_forward)
+                + (1 if self.tied else 2) * self.vocabulary * self.width)
 
     @property
     def qkv_bias(self) -> bool:
@@ -89,6 +106,8 @@ def refuse(source: str, given: Mapping[str, object]) -> None:
 def from_config(data: Mapping[str, object], source: str = "config.json") -> Configuration:
     """The configuration in a config.json of `transformers`, 4 or 5. Raises SourceError, ConfigError."""
     rope = data.get("rope_parameters") or data.get("rope_scaling") or {}
+    if not isinstance(rope, Mapping):
+        raise ConfigError(f"{source}: rope_parameters is a table", {"rope_parameters": str(rope)[:80]})
     refuse(source, {"sliding windows": data.get("use_sliding_window"), "num_experts": data.get("num_experts"),
                     "rope scaling": rope.get("rope_type", rope.get("type", "default")) not in ("default", None) and rope,
                     "mlp_bias": data.get("mlp_bias"), "hidden_act": data.get("hidden_act", "silu") != "silu"})
@@ -97,12 +116,13 @@ def from_config(data: Mapping[str, object], source: str = "config.json") -> Conf
     missing = [name for name in needed if name not in data]
     if missing:
         raise ConfigError(f"{source} is not understood", {}, missing)
-    heads, base = data["num_attention_heads"], data.get("rope_theta", rope.get("rope_theta"))
+    heads, width, base = data["num_attention_heads"], data["hidden_size"], data.get("rope_theta", rope.get("rope_theta"))
+    divides = type(heads) is int and type(width) is int and heads > 0
     return Configuration(
         architecture=data["model_type"], vocabulary=data["vocab_size"], layers=data["num_hidden_layers"],
-        width=data["hidden_size"], heads=heads, kv_heads=data.get("num_key_value_heads", heads),
-        head_width=data.get("head_dim") or data["hidden_size"] // heads, feed_forward=data["intermediate_size"],
-        rope_base=float(base if base is not None else 10_000.0), epsilon=data["rms_norm_eps"],
+        width=width, heads=heads, kv_heads=data.get("num_key_value_heads", heads),
+        head_width=data.get("head_dim") or (width // heads if divides else 0), feed_forward=data["intermediate_size"],
+        rope_base=10_000.0 if base is None else float(base) if type(base) is int else base, epsilon=data["rms_norm_eps"],
         context=data["max_position_embeddings"], tied=bool(data.get("tie_word_embeddings", False)),
         attention_bias=bool(data.get("attention_bias", False)) and data["model_type"] == "llama")
 

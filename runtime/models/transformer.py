@@ -9,10 +9,14 @@ tensors fit without a table and what finds the projections of one finds those of
     logits = head(n(x))
 """
 
+import os
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pycore.errors import ConfigError
+from pycore.units import decimal_bytes
 from runtime.models.configuration import Configuration
 
 
@@ -161,10 +165,25 @@ class Transformer(nn.Module):
 
 
 def empty(configuration: Configuration) -> Transformer:
-    """A model with memory for its weights but nothing in it: for a loader that fills every one."""
+    """A model with memory for its weights but nothing in it: for a loader that fills every one.
+
+    Raises ConfigError where this machine has not that much memory.
+    """
+    needed, there = 4 * configuration.parameters, memory_bytes()
+    if there is not None and needed > there:
+        raise ConfigError(f"its weights take {decimal_bytes(needed)} as 32-bit floats; this machine has "
+                          f"{decimal_bytes(there)}")
     with torch.device("meta"):
         model = Transformer(configuration)
     model = model.to_empty(device="cpu").eval()
     if configuration.tied:
         model.lm_head.weight = model.model.embed_tokens.weight
     return model
+
+
+def memory_bytes() -> int | None:
+    """Memory of this machine; None where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None

@@ -1,12 +1,14 @@
 """Our module computes what `transformers` computes, from its files and from GGUF, with a cache and without."""
 
+import math
+
 import pytest
 import torch
 
 from pycore.errors import ConfigError, SourceError, UnknownName
 from runtime.models import configuration, load, weights
 from runtime.models.gguf import open_gguf
-from runtime.models.transformer import Cache, Transformer
+from runtime.models.transformer import Cache, Transformer, empty
 
 KINDS = [("Llama", {}), ("Llama", {"tie_word_embeddings": True}), ("Llama", {"attention_bias": True}), ("Qwen2", {}),
          ("Qwen2", {"tie_word_embeddings": True, "num_key_value_heads": 4}), ("Qwen3", {"head_dim": 16})]
@@ -57,11 +59,22 @@ def test_what_is_not_computed_is_refused(change, sizes):
 
 def test_configurations_that_make_no_sense_are_refused(sizes):
     for change in ({"model_type": "gpt_neox"}, {"hidden_size": 0}, {"num_attention_heads": -4}, {"vocab_size": 1 << 60},
-                   {"num_key_value_heads": 3}):
+                   {"num_key_value_heads": 3}, {"num_hidden_layers": 1 << 20}, {"num_attention_heads": "4"}, {"num_attention_heads": 0},
+                   {"head_dim": None, "num_attention_heads": 0}, {"head_dim": None, "hidden_size": "64"}, {"rms_norm_eps": "x"},
+                   {"rms_norm_eps": math.nan}, {"rope_theta": -1}, {"rope_theta": "x"}, {"rope_parameters": [1]}, {"num_key_value_heads": None}):
         with pytest.raises(ConfigError):
             configuration.from_config(sizes | {"model_type": "llama", "head_dim": 8} | change)
     with pytest.raises(ConfigError, match="vocab_size"):
         configuration.from_config({"model_type": "llama"})
+
+
+def test_a_model_that_no_memory_holds_is_refused_before_it_is_made(sizes):
+    wide = configuration.from_config(sizes | {"model_type": "llama", "head_dim": 8, "hidden_size": 1 << 24, "intermediate_size": 1 << 24})
+    with pytest.raises(ConfigError, match="this machine has"):
+        empty(wide)
+    made = configuration.from_config(sizes | {"model_type": "llama", "head_dim": 8})
+    matrices = sum(one.numel() for one in empty(made).parameters() if one.dim() > 1)
+    assert made.parameters == matrices
 
 
 def test_rope_theta_is_read_from_both_places(sizes):
