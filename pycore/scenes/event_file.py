@@ -8,9 +8,9 @@
     {"abort": "A", "at": 9300}
     {"end": "closed"}
 
-Only inputs are needed to play it, since the scheduler decides alike; `work` (id, start, count, block table) says what was
-decided there, and is compared. Times are nanoseconds after the file was begun. It holds the prompts: it is as private as
-they are. A file that breaks off between two lines is played as far as it goes.
+Only inputs are needed to play it, since the scheduler decides alike; `work` (id, start, count, block table; of a decode the
+blocks that it writes) says what was decided there, and is compared. Times are nanoseconds after the file was begun. It
+holds the prompts: it is as private as they are. A file that breaks off between two lines is played as far as it goes.
 """
 
 import json
@@ -110,8 +110,11 @@ def begins(scheduler: Any, model: str = "") -> dict[str, Any]:
 
 
 def work(plan: StepPlan) -> list[list[Any]]:
-    """What a plan decided: [id, start, count, block, ...] of every sequence."""
-    return [[item.sequence_id, item.start, item.count, *item.block_table] for item in plan.items]
+    """What a plan decided: [id, start, count, block, ...] of every sequence. A prompt's part has its whole table; of a
+    decode only what it writes into, so that a step is short however long its texts are."""
+    size = plan.block_size
+    return [[item.sequence_id, item.start, item.count, *item.block_table[item.start // size if item.decode else 0:]]
+            for item in plan.items]
 
 
 def written(content: Mapping[str, Any]) -> str:

@@ -76,6 +76,8 @@ class Recorder:
                  stopped: Iterable[str] = (), accepted: Mapping[str, int] | None = None,
                  branches: Mapping[str, Mapping[str, int]] | None = None) -> tuple[Event, ...]:
         """See Scheduler.complete."""
+        if self._closed:
+            return self.scheduler.complete(plan, now_ns, tokens, stopped, accepted=accepted, branches=branches)
         stopped = tuple(stopped)
         begun, drafts = self._asked
         came = {name: [said] if isinstance(said, int) else list(said) for name, said in (tokens or {}).items()}
