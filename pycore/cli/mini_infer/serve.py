@@ -1,26 +1,25 @@
 """`mini-infer serve`: an OpenAI-compatible server on one model."""
 
 import os
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import click
 
-from pycore.cli.mini_infer import engine
-from pycore.cli.mini_infer.setup_options import choices, setup_options
+from pycore.cli.mini_infer import engine, model
+from pycore.cli.mini_infer.say import say
+from pycore.cli.mini_infer.setup_options import setup_options
 from pycore.cli.options import QuestionCommand
-from pycore.cli.output import plain
 from pycore.errors import InputError
 
 KEY_VARIABLE = "MINI_INFER_API_KEY"
 NEEDED = ("fastapi", "uvicorn", "prometheus_client")
 AT_HOME = ("127.", "::1", "localhost")
-SERVER = ("host", "port", "api_key", "cors_origin", "model_name", "queue", "most_body_mebibytes", "drain_seconds", "events")
+SERVER = ("host", "port", "api_key", "cors_origin", "model_name", "queue", "most_body_mebibytes", "drain_seconds")
 
 EPILOG = """\b
 Examples:
   mini-infer serve                                        # smollm2-135m on http://127.0.0.1:8000/v1
-  mini-infer serve --model ./qwen3 --port 8080 --max-sequences 8
+  mini-infer serve ./qwen3 --port 8080 --max-sequences 8
   curl http://127.0.0.1:8000/v1/chat/completions -H 'Content-Type: application/json' \\
     -d '{"messages": [{"role": "user", "content": "What is the capital of France?"}]}'
 
@@ -31,6 +30,7 @@ Ctrl-C or SIGTERM: new requests get 503, those under way are finished for --drai
 
 
 @click.command(cls=QuestionCommand, epilog=EPILOG)
+@click.argument("word", metavar="[MODEL]", required=False)
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="NAME",
               help="Address to listen on; 0.0.0.0 lets other machines in.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Port; 0 takes any free one.")
@@ -45,36 +45,23 @@ Ctrl-C or SIGTERM: new requests get 503, those under way are finished for --drai
               help="Largest body of a request.")
 @click.option("--drain-seconds", type=click.IntRange(0, 86400), default=30, show_default=True,
               help="How long requests under way may go on when the server is told to end.")
-@click.option("--events", metavar="FILE",
-              help="Write what the scheduler decides to FILE, for the page; it holds the prompts.")
+@model.events_option
 @setup_options()
-def command(**options: Any) -> None:
+def command(word: str | None, events: str | None, **options: Any) -> None:
     """An OpenAI-compatible server: completions, chats, streams, metrics (needs torch)."""
     own = {name: options.pop(name) for name in SERVER}
-    chosen = choices(options)
+    chosen = model.chosen_by(options, word)
     serving = engine.part("server.serving", *NEEDED)
     settings = engine.part("server.application").Settings(
         keys=keys(own["api_key"]), origins=own["cors_origin"], most_body_bytes=own["most_body_mebibytes"] << 20)
-    place = serving.bind(own["host"], own["port"])  # before the model is read: a port in use is said at once
-    with place:
+    with serving.bind(own["host"], own["port"]) as place:  # before the model is read: a port in use is said at once
         if not own["host"].startswith(AT_HOME) and not settings.keys:
             say(f"Anybody who reaches {own['host']} may use this server: no --api-key is set.")
-        source = engine.part("source").open_source(chosen.model, dtype=chosen.dtype, device=chosen.device, say=say)
-        running = engine.part("setup").Setup.of(chosen).engine(source, say)
-        made = serving.server(running, source.words, settings, name=own["model_name"] or chosen.model, queue=own["queue"],
-                              seed=chosen.seed, drain_seconds=own["drain_seconds"])
-        with recording(running, source, own["events"]) as sink:
+        found = model.opened(chosen)
+        made = serving.server(found.engine, found.source.words, settings, name=own["model_name"] or chosen.model,
+                              queue=own["queue"], seed=chosen.seed, drain_seconds=own["drain_seconds"])
+        with model.recorded(found, events):
             serving.serve(made, place, say)
-        if sink is not None and sink.fault:
-            say(sink.fault)
-
-
-def recording(running: Any, source: Any, path: str | None) -> AbstractContextManager:
-    """What the engine's scheduler decides goes to a file meanwhile, where one is named. Raises SourceError."""
-    if path is None:
-        return nullcontext()
-    decode = source.words.decode
-    return engine.part("events").recording(running, path, words=lambda token: decode((token,)), model=source.name)
 
 
 def keys(given: tuple[str, ...]) -> tuple[str, ...]:
@@ -83,8 +70,3 @@ def keys(given: tuple[str, ...]) -> tuple[str, ...]:
     if any(not key.strip() or not key.isprintable() for key in found):
         raise InputError("api_key", "an empty or unprintable key", "accepted: printable characters")
     return found
-
-
-def say(text: str) -> None:
-    """A line about the server itself: on standard error."""
-    click.echo(plain(text), err=True)
