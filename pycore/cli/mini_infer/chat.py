@@ -17,6 +17,7 @@ from pycore.cli.mini_infer.say import say
 from pycore.cli.mini_infer.setup_options import setup_options
 from pycore.cli.options import QuestionCommand, limited
 from pycore.errors import InputError, SourceError, StudioError
+from pycore.knobs import TEXT_LIMIT
 
 EPILOG = """\b
 Examples:
@@ -103,7 +104,7 @@ def command(word: str | None, system: str | None, variable: tuple[str, ...], eve
 
 def piped() -> Iterator[str]:
     """The lines of standard input that are not empty. Raises SourceError for what is no UTF-8."""
-    for line in sys.stdin.buffer:
+    for line in iter(lambda: sys.stdin.buffer.readline(TEXT_LIMIT + 1), b""):
         text = limited("prompt", "standard input", line).strip()
         if text:
             yield text

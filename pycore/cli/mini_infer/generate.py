@@ -16,6 +16,7 @@ from pycore.cli.mini_infer.say import say
 from pycore.cli.mini_infer.setup_options import setup_options
 from pycore.cli.options import QuestionCommand, limited
 from pycore.errors import InputError, SourceError
+from pycore.knobs import TEXT_LIMIT
 
 EPILOG = """\b
 Examples:
@@ -35,7 +36,7 @@ Several prompts run as one batch. The texts go to standard output, figures to st
 @click.command(cls=QuestionCommand, epilog=EPILOG)
 @click.argument("word", metavar="[MODEL]", required=False)
 @click.option("--prompt", multiple=True, metavar="TEXT",
-              help="What to go on from; - reads standard input. May be given several times.")
+              help="What to go on from; - reads standard input (its last line break left out). May be given several times.")
 @click.option("--chat", is_flag=True, help="The prompt is a message, put into the model's chat template.")
 @click.option("--system", metavar="TEXT", help="With --chat: a system message before it.")
 @click.option("--samples", type=click.IntRange(1, 128), default=1, help="Texts for each prompt.")
@@ -87,13 +88,19 @@ def messages(prompt: str, system: str | None) -> tuple[dict[str, str], ...]:
     return (*before, {"role": "user", "content": prompt})
 
 
+def piped() -> str:
+    """Standard input without its last line break, which an editor put there. Raises SourceError."""
+    text = limited("prompt", "standard input", sys.stdin.buffer.read(TEXT_LIMIT + 1))
+    return text.removesuffix("\n").removesuffix("\r")
+
+
 def read(given: tuple[str, ...]) -> tuple[str, ...]:
     """The prompts, standard input read where one is '-'. Raises InputError, SourceError."""
     if not given:
         raise InputError("prompt", "none", 'accepted: at least one, such as --prompt "The capital of France is"')
     if given.count("-") > 1:
         raise InputError("prompt", "-", "accepted: standard input once")
-    found = tuple(limited("prompt", "standard input", sys.stdin.buffer.read()) if one == "-" else one for one in given)
+    found = tuple(piped() if one == "-" else one for one in given)
     for one in found:
         if not one:
             raise InputError("prompt", one, "accepted: text of at least one token")

@@ -25,6 +25,7 @@ from pycore.cli import mini_infer as program
 from pycore.cli.commands import module
 from pycore.cli.mini_infer import engine
 from pycore.cli.mini_infer.answers import shown
+from pycore.knobs import TEXT_LIMIT
 
 PROGRAM = (program.mini_infer, "mini-infer")
 ROOT = Path(__file__).resolve().parents[3]
@@ -266,10 +267,11 @@ def test_a_text_comes_token_by_token_until_ctrl_c(model, tmp_path):
 
 
 def test_a_prompt_from_standard_input(run, document, given, model):
-    given("naïve 🦜".encode())
+    given("naïve 🦜\n".encode())
     text = document("generate", model, "--prompt", "-", "--max-tokens", 4)["texts"][0]
     assert text["token_ids"] == document("generate", model, "--prompt", "naïve 🦜", "--max-tokens", 4)["texts"][0]["token_ids"]
-    for data, said in ((b"\xff\xfe", "not UTF-8"), (b"", "at least one token")):
+    for data, said in ((b"\xff\xfe", "not UTF-8"), (b"", "at least one token"), (b"\n", "at least one token"),
+                       (b"a" * (TEXT_LIMIT + 1), "larger than")):
         given(data)
         status, _, err = run("generate", model, "--prompt", "-")
         assert status == 2 and said in err
@@ -437,7 +439,8 @@ def test_a_conversation_out_of_a_pipe(run, document, given, model, oracle):
     assert status == 0 and out == "".join(shown(one["answer"]) + "\n" for one in found["turns"])
 
 
-@pytest.mark.parametrize(("data", "status", "said"), [(b"x" * 600 + b"\n", 2, "--prompt"), (b"\xff\n", 2, "not UTF-8"), (b"", 0, "")])
+@pytest.mark.parametrize(("data", "status", "said"), [(b"x" * 600 + b"\n", 2, "--prompt"), (b"\xff\n", 2, "not UTF-8"), (b"", 0, ""),
+                                                  (b"a" * (TEXT_LIMIT + 1), 2, "larger than")], ids=["long", "bytes", "none", "huge"])
 def test_a_conversation_that_cannot_go_on_is_said(run, given, model, data, status, said):
     given(data)
     found, out, err = run("chat", model, "--max-tokens", "5")
