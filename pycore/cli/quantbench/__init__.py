@@ -34,6 +34,10 @@ Examples:
   quantbench eval smollm2-135m --format int4
 
 \b
+Measured rows, plan and info need nothing else; weights in a format (pack-inspect, pareto, ask) need numpy: pip install
+numpy; quantize and eval need torch: pip install 'inference-studios[runtime]'.
+
+\b
 Exit status: 0 answered; 1 answered, and it does not fit (plan); 2 the question cannot be answered (the message says
 why); 3 a fault of this program; 130 interrupted. Colour only on a terminal; NO_COLOR turns it off.
 """

@@ -29,7 +29,8 @@ Examples:
 
 \b
 --json: codes, scales, zeros, packed_hex, dequantised, bits_per_weight, sqnr_db and more; lists are flat, row after row,
-padding left out; sqnr_db is null where nothing was lost (lossless is then true) or where it cannot be measured.
+padding left out; sqnr_db is null where nothing was lost (lossless is then true) or where it cannot be measured. Numbers that
+JSON does not have (NaN, infinity) are null: packed_hex tells them apart.
 """
 
 

@@ -111,10 +111,13 @@ def show(weights: Weights | None, points: tuple[Point, ...], model: Model | None
         asking.sentence("No measured rows are here.")
         return
     output.heading(f"{model.label}, measured: {model.corpus}, {model.device}, {model.date}")
-    output.table(("", "bits per weight", "MB", "perplexity", "KL, nats", "same first token", ""), [
+    output.table(("", "bits per weight", "MB", "perplexity", "KL, nats", "same next token", "tokens/s", ""), [
         (one.label, significant(one.bits_per_weight, 4), f"{one.size_bytes / MB:,.1f}", written(one.perplexity),
          written(one.kl_divergence), "-" if one.top1_agreement is None else f"{100 * one.top1_agreement:.1f} %",
-         said(one)) for one in model.configurations], right=(1, 2, 3, 4, 5))
+         "-" if one.decode_tokens_per_s is None else significant(one.decode_tokens_per_s, 3), said(one))
+        for one in model.configurations], right=(1, 2, 3, 4, 5, 6))
+    if any(one.decode_tokens_per_s is None for one in model.configurations):
+        asking.sentence("tokens/s, written one after the other: - where the machine was busy, and a speed would be noise.")
     if model.note:
         asking.sentence(model.note)
 

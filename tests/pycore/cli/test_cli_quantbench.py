@@ -24,7 +24,9 @@ from pycore.cli.commands import module
 from pycore.cli.quantbench import asking, engine
 from pycore.knobs import TEXT_LIMIT, parse, to_command
 from pycore.pack.formats import FORMATS
+from pycore.quality import table
 from pycore.systems.quantbench_question import FORMAT_NAMES, Query
+from pycore.units import significant
 
 PROGRAM = (program.quantbench, "quantbench")
 
@@ -244,6 +246,18 @@ def test_pareto_on_weights_and_as_measured(document, run, measured):
     status, out, _ = run("pareto", "--measured")
     assert status == 0 and "Made up" in out and "noise" in out and "INT8, asymmetric" not in out
     assert document("pareto", "--measured")["points"] == []
+
+
+def test_quality_size_and_speed_are_in_one_table(run):
+    """Of the rows that are shipped: every figure of a row on its line, and no speed where none was measured."""
+    for model in table.models():
+        status, out, _ = run("pareto", "--measured", "--model", model.name)
+        assert status == 0 and all(word in out for word in ("bits per weight", "perplexity", "KL, nats", "same next token", "tokens/s"))
+        for one in model.configurations:
+            speed = "-" if one.decode_tokens_per_s is None else significant(one.decode_tokens_per_s, 3)
+            figures = (significant(one.bits_per_weight, 4), f"{one.size_bytes / 1e6:,.1f}", significant(one.perplexity.value, 4), speed)
+            assert any(line.strip().startswith(one.label[:20]) and set(figures) <= set(line.split()) for line in out.splitlines()), figures
+        assert ("would be noise" in out) == any(one.decode_tokens_per_s is None for one in model.configurations)
 
 
 def test_formats_that_refuse_the_weights_say_why(document, run):
