@@ -1,13 +1,17 @@
 """Sampling beside the processors of `transformers`; what is drawn has the probabilities that it should."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mini_infer_driving import text
 from transformers.generation import logits_process as oracle
 
 from pycore.errors import InputError
 from runtime.mini_infer.acceptance import NO_GUESS, accepted
+from runtime.mini_infer.engine import Engine, Generation
 from runtime.mini_infer.sampling import Choice, Sampler, Sampling, distribution
 
 VOCABULARY = 40
@@ -117,6 +121,60 @@ def test_a_row_that_is_not_finite_spoils_no_other():
     rows = torch.stack([logits(1), torch.full((VOCABULARY,), torch.nan), logits(2)])
     found = choose([Sampler(Sampling(temperature=0.0), ()), Sampler(Sampling(), ()), Sampler(Sampling(temperature=0.0), ())], rows)
     assert [choice and choice.token for choice in found] == [int(rows[0].argmax()), None, int(rows[2].argmax())]
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 10_000), least=st.integers(0, 4), said=st.integers(0, 5), end=st.sets(st.integers(0, 39), max_size=5))
+def test_ends_are_banned_as_transformers_bans_them(seed, least, said, end):
+    sampler = Sampler(Sampling(temperature=0.0), (), banned=sorted(end), least=least)
+    for _ in range(said):
+        sampler.said_now(1)
+    theirs = oracle.MinNewTokensLengthLogitsProcessor(3, least, sorted(end), device="cpu") if end else None
+    scores = logits(seed)[None]
+    wanted = scores if theirs is None else theirs(torch.ones(1, 3 + said, dtype=torch.long), scores)
+    torch.testing.assert_close(sampler.adjusted(logits(seed)), wanted[0])
+
+
+WHOLE = [Sampling(seed=5), Sampling(seed=6, temperature=0.7, top_k=12, top_p=0.9, min_p=0.02),
+         Sampling(seed=7, temperature=1.4, repetition_penalty=1.3, min_p=0.05),
+         Sampling(seed=8, temperature=0.9, presence_penalty=1.2, frequency_penalty=0.6, top_p=0.8),
+         Sampling(temperature=0, repetition_penalty=1.4, frequency_penalty=0.3)]
+
+
+@pytest.mark.parametrize("one", WHOLE, ids=["seed alone", "filters", "repetition", "presence and frequency", "greedy"])
+def test_an_engine_samples_what_a_loop_over_transformers_does(one, pairs):
+    """The other's logits, its processors in its order, one random stream: the same tokens, with their log-probabilities."""
+    ours, theirs = pairs["Qwen2"]
+    prompt, end, least, most = text(24), tuple(range(0, 64, 5)), 6, 30
+    engine = Engine.of(ours, blocks=20)
+    engine.add(Generation(id="a", prompt=prompt, max_tokens=most, min_tokens=least, end=end, sampling=replace(one, logprobs=4)))
+    engine.add(Generation(id="company", prompt=text(30, 1), max_tokens=20, sampling=Sampling(seed=1)))
+    outputs = []
+    while not engine.idle:
+        outputs += [output for output in engine.step() if output.id == "a"]
+    generator, said = torch.Generator().manual_seed(one.seed or 0), list(prompt)
+    ban = oracle.MinNewTokensLengthLogitsProcessor(len(prompt), least, list(end), device="cpu")
+    repetition = oracle.RepetitionPenaltyLogitsProcessor(float(one.repetition_penalty))
+    for output in outputs:
+        given = torch.tensor([said])
+        with torch.no_grad():
+            raw = theirs(given).logits[0, -1]
+        scores = repetition(given, raw[None].clone())
+        for token in set(said[len(prompt):]):
+            scores[0, token] -= one.presence_penalty + one.frequency_penalty * said[len(prompt):].count(token)
+        scores = ban(given, scores)[0]
+        token = int(scores.argmax()) if one.temperature == 0 else int(
+            torch.multinomial(expected(scores, one), 1, generator=generator))
+        assert output.choice.token == token
+        values, tokens = raw.log_softmax(-1).topk(4)
+        assert [likely for likely, _ in output.choice.top] == tokens.tolist()
+        assert [value for _, value in output.choice.top] == pytest.approx(values.tolist(), abs=1e-4)
+        assert output.choice.logprob == pytest.approx(float(raw.log_softmax(-1)[token]), abs=1e-4)
+        said.append(token)
+    ended = said[-1] in end
+    assert outputs[-1].finish == ("stop" if ended else "length") and len(said) - len(prompt) >= least
+    assert ended or len(said) - len(prompt) == most
+    assert not set(said[len(prompt):-1][least - 1:]) & set(end)
 
 
 @pytest.mark.parametrize("wrong", [
