@@ -67,9 +67,9 @@ class Page:
 
 
 def steps(query: Any) -> Iterator[Any]:
-    """The Page. Raises StudioError."""
-    for answer in mini_infer.steps(query):
-        yield page(answer)
+    """Progress where a long recording is played, then the Page. Raises StudioError."""
+    for item in mini_infer.steps(query):
+        yield page(item) if isinstance(item, mini_infer.Answer) else item
 
 
 def page(answer: Any) -> Page:
