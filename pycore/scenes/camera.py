@@ -102,11 +102,14 @@ def tags(plan: StepPlan, work: tuple[Work, ...]) -> tuple[str, ...]:
 
 
 class Camera:
-    """Takes pictures of one stage. Block states that look the same are the same object from frame to frame."""
+    """Takes pictures of one stage. Block states that look the same are the same object from frame to frame, and blank
+    blocks that nobody touched cost nothing: a real pool has thousands."""
 
     def __init__(self, stage: "Stage"):
         self.stage = stage
-        self._kept: dict[int, tuple[tuple, BlockState]] = {}
+        self._states = [self.state(block, 0, (), None, 0) for block in range(stage.setting.blocks)]
+        self._texts: dict[str, list[str]] = {}  # words of each sequence's text so far
+        self._seen: dict[int, tuple] = {}  # what the states of blocks that are not blank were made of
 
     def shoot(self, moment: Moment, before: Frame | None) -> Frame:
         """The next frame; `before`: the one it is compared with."""
@@ -114,19 +117,20 @@ class Camera:
         scheduler, pool = stage.scheduler, stage.scheduler.pool
         live = list(scheduler.sequences.values())
         held_back = {held.sequence_id: reason(held.reason, held.blocker) for held in plan.held_back} if plan else {}
-        blocks, tables = self.blocks(live), tuple(self.table(sequence, held_back) for sequence in live)
+        changed, tables = self.look(live), tuple(self.table(sequence, held_back) for sequence in live)
+        blocks = before.blocks if before and not changed else tuple(self._states)
+        states = [self._states[block].state for block in self._seen]
         hits = {block for one in moment.work if one.hit
                 for block in scheduler.sequences[one.sequence].block_table[:one.hit // pool.block_size]}
-        old_blocks, old_tables = (before.blocks, before.tables) if before else ((), ())
-        known = {id(one) for one in old_blocks}
         return Frame(
             number=len(stage.frames) + 1, kind=moment.kind, step=moment.step, what=moment.what, lines=moment.lines,
-            tags=moment.tags + ("finish",) * (moment.kind == "finish"), blocks=blocks, free=tuple(pool.queue), tables=tables,
+            tags=moment.tags + ("finish",) * (moment.kind == "finish"), blocks=blocks,
+            used=len(states) - states.count("cached"), cached=states.count("cached"), free=tuple(pool.queue), tables=tables,
             waiting=tuple(sequence.id for sequence in scheduler.waiting), work=moment.work,
             copies=plan.copies if plan else (), evicted=plan.evicted if plan else (),
             preempted=plan.preempted if plan else (), finished=moment.finished,
-            touched_blocks=tuple(one.block for one in blocks if id(one) not in known) if before else (),
-            touched_sequences=touched(tables, old_tables, moment.names),
+            touched_blocks=tuple(sorted(changed)) if before else (),
+            touched_sequences=touched(tables, before.tables if before else (), moment.names),
             tree=tree_of(stage, blocks, hits, before.tree if before else ()), asked_tokens=scheduler.asked_tokens,
             hit_tokens=scheduler.hit_tokens, waste=self.waste(live), invariants=laws(stage, moment))
 
@@ -136,10 +140,17 @@ class Camera:
         return Table(sequence=sequence.id, status=sequence.status, waits=held_back.get(sequence.id, ""), prompt=said.prompt,
                      computed=sequence.computed, generated=len(said.tokens) - said.prompt, target=sequence.target,
                      cached=sequence.cached_tokens, preemptions=sequence.preemptions, blocks=tuple(sequence.block_table),
-                     host_blocks=tuple(sequence.host_table), tokens=self.stage.vocabulary.text(said.tokens))
+                     host_blocks=tuple(sequence.host_table), tokens=self.text(sequence.id, said.tokens))
 
-    def blocks(self, live: Iterable[Sequence]) -> tuple[BlockState, ...]:
-        """Every block of the pool. Its filled slots: those that one of its holders has computed; all of a cached one."""
+    def text(self, name: str, tokens: list[int]) -> tuple[str, ...]:
+        """A text in words; only what came since the last picture is looked up."""
+        words = self._texts.setdefault(name, [])
+        words += self.stage.vocabulary.text(tokens[len(words):])
+        return tuple(words)
+
+    def look(self, live: Iterable[Sequence]) -> list[int]:
+        """Bring the block states up to date; which of them changed. Filled slots of a block: those that one of its holders
+        has written; all of a cached one."""
         pool, cells, size = self.stage.scheduler.pool, self.stage.toy.cells, self.stage.scheduler.pool.block_size
         holders: dict[int, list[str]] = {}
         filled: dict[int, int] = {}
@@ -147,16 +158,18 @@ class Camera:
             for index, block in enumerate(sequence.block_table):
                 holders.setdefault(block, []).append(sequence.id)
                 filled[block] = max(filled.get(block, 0), min(size, reach(sequence) - index * size))
-        states = []
-        for block, references in enumerate(pool.references):
-            node = pool.cache.by_block.get(block)
-            held = tuple(holders.get(block, ()))
+        changed = []
+        for block in holders.keys() | pool.cache.by_block.keys() | self._seen.keys():
+            node, held = pool.cache.by_block.get(block), tuple(holders.get(block, ()))
             count = max(0, filled.get(block, 0)) if held else size if node else 0
-            seen = (references, held, node.key if node else None, tuple(cells[block][:count]))
-            if block not in self._kept or self._kept[block][0] != seen:
-                self._kept[block] = seen, self.state(block, references, held, node, count)
-            states.append(self._kept[block][1])
-        return tuple(states)
+            seen = pool.references[block], held, node.key if node else None, tuple(cells[block][:count])
+            if self._seen.get(block) != seen:
+                self._states[block] = self.state(block, pool.references[block], held, node, count)
+                changed.append(block)
+                self._seen[block] = seen
+            if not (held or node or pool.references[block]):
+                del self._seen[block]
+        return changed
 
     def state(self, block: int, references: int, held: tuple[str, ...], node: Node | None, count: int) -> BlockState:
         """One block."""

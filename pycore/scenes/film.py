@@ -131,7 +131,8 @@ class Frame:
     number     from 1;  step: number of the scheduler's step, 0 for an event between steps
     what       one sentence;  lines: the rest of what happened, a sentence each
     tags       of prefill, decode, hit, copy, evict, preempt, swap, finish: what happened in it
-    blocks     every block of the pool;  free: the free queue, next to be taken first
+    blocks     every block of the pool;  used: how many are held;  cached: how many are free and can be hit
+    free       the free queue, next to be taken first
     tables     every sequence that is not over, in order of arrival;  work: who advanced
     copies     (source, target);  evicted: blocks whose cached content was dropped
     touched_blocks, touched_sequences   what differs from the frame before
@@ -145,6 +146,8 @@ class Frame:
     lines: tuple[str, ...]
     tags: tuple[str, ...]
     blocks: tuple[BlockState, ...]
+    used: int
+    cached: int
     free: tuple[int, ...]
     tables: tuple[Table, ...]
     waiting: tuple[str, ...]
@@ -165,11 +168,6 @@ class Frame:
     def holds(self) -> bool:
         """Whether every law does."""
         return all(one.holds for one in self.invariants)
-
-    @property
-    def used(self) -> int:
-        """Blocks that somebody holds."""
-        return sum(block.state in ("held", "shared") for block in self.blocks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

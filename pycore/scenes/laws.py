@@ -4,6 +4,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from pycore.scenes.film import Invariant
+from pycore.scenes.toy import Cell
 from pycore.scenes.words import blocks as numbered
 from pycore.scenes.words import counted
 from pycore.serving.prefix import Key, chain
@@ -60,16 +61,16 @@ def references(stage: "Stage", live: list[Sequence]) -> Invariant:
 def tokens(stage: "Stage", live: list[Sequence]) -> Invariant:
     """What a table's blocks hold is its sequence's own text."""
     read, fault = 0, ""
-    words = stage.vocabulary.words
+    words, size = stage.vocabulary.words, stage.toy.block_size
     for sequence in live:
-        text = stage.said[sequence.id].tokens
-        for at, cell in enumerate(cells(stage, sequence)):
-            if cell is None or cell[0] != text[at]:
-                held = "nothing" if cell is None else f"'{words[cell[0]]}'"
-                block = sequence.block_table[at // stage.toy.block_size]
-                fault = fault or (f"{sequence.id} reads {held} at position {at} (block {block}); "
-                                  f"its text says '{words[text[at]]}'")
-            read += 1
+        text = stage.said[sequence.id].tokens[:sequence.computed]
+        found = [cell[0] if cell else None for cell in cells(stage, sequence)]
+        read += len(found)
+        if found != text and not fault:
+            at = next(at for at, (one, other) in enumerate(zip(found, text, strict=False)) if one != other)
+            held = "nothing" if found[at] is None else f"'{words[found[at]]}'"
+            fault = (f"{sequence.id} reads {held} at position {at} (block {sequence.block_table[at // size]}); "
+                     f"its text says '{words[text[at]]}'")
     return said(TOKENS, "what is read through a block table = the sequence's own tokens", fault,
                 f"{counted(read, 'token')} read through {counted(len(live), 'table')}")
 
@@ -78,19 +79,20 @@ def positions(stage: "Stage", live: list[Sequence]) -> Invariant:
     """The cell at place n of a text was computed at position n."""
     fault, longest = "", 0
     for sequence in live:
-        for at, cell in enumerate(cells(stage, sequence)):
-            if cell is not None and cell[1] != at:
-                fault = fault or f"{sequence.id}'s token {at} was computed at position {cell[1]}"
+        found = [cell[1] if cell else None for cell in cells(stage, sequence)]
+        if found != list(range(len(found))) and not fault:
+            wrong = [at for at, position in enumerate(found) if position not in (at, None)]
+            fault = f"{sequence.id}'s token {wrong[0]} was computed at position {found[wrong[0]]}" if wrong else ""
         longest = max(longest, sequence.computed)
     return said(POSITIONS, "positions of a text are 0, 1, 2, ... without a gap", fault,
                 f"the longest text runs to position {longest - 1}" if longest else "no text in the pool")
 
 
-def cells(stage: "Stage", sequence: Sequence) -> list:
+def cells(stage: "Stage", sequence: Sequence) -> list[Cell | None]:
     """What a sequence's table holds up to where it has come, in order."""
-    size, found = stage.toy.block_size, []
+    found: list[Cell | None] = []
     for block in sequence.block_table:
-        found += stage.toy.cells[block][:size]
+        found += stage.toy.cells[block]
     return found[:sequence.computed]
 
 

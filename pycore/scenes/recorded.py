@@ -4,8 +4,7 @@ The scheduler decides again, from the same inputs; the tokens are the file's. Wh
 file says was decided there: a law of its own, on every step.
 """
 
-import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pycore.cache import is_upload, opened
@@ -14,7 +13,7 @@ from pycore.scenes.camera import Moment
 from pycore.scenes.event_file import Header, Line, read, streamed, work
 from pycore.scenes.film import Film, Invariant
 from pycore.scenes.laws import said as law
-from pycore.scenes.stage import MOST_CELLS, MOST_FRAMES, Setting, Stage
+from pycore.scenes.stage import MOST_FRAMES, Setting, Stage
 from pycore.scenes.toy import Toy
 from pycore.scenes.words import counted
 from pycore.serving.blocks import BlockPool
@@ -24,7 +23,9 @@ from pycore.serving.scheduler import Scheduler
 
 ALIKE = "Decided alike"
 MOST_FILE_BYTES = 64 << 20
-MOST_BLOCK_STATES = 200_000  # blocks times pictures of one film
+MOST_BLOCK_STATES = 1_500_000  # blocks times pictures of one film
+MOST_CELLS = 600_000  # tokens read back in its pictures
+MOST_KEPT = 2
 GUESS = -1
 
 
@@ -206,23 +207,48 @@ def lines_of(text: str) -> Iterable[str]:
     return streamed(size, ranged)
 
 
-@functools.lru_cache(maxsize=4)
+def films(text: str, first: int = 0) -> Iterator[int | Film]:
+    """The film of a file: its text, or a reference to it; before it the number of each line that was played, so that a
+    long file can be shown to be played. Pictures begin at step `first`; the last few films are kept. Raises InputError."""
+    if (text, first) not in _kept:
+        yield from (item for item in playing(lines_of(text), first) if isinstance(item, int) or _keep(text, first, item))
+    yield _kept[text, first]
+
+
+def _keep(text: str, first: int, film: Film) -> bool:
+    while len(_kept) >= MOST_KEPT:
+        _kept.pop(next(iter(_kept)))
+    _kept[text, first] = film
+    return False
+
+
+_kept: dict[tuple[str, int], Film] = {}
+
+
 def film(text: str, first: int = 0) -> Film:
-    """The film of a file: its text, or a reference to it. Pictures begin at step `first`. Raises InputError."""
-    return played(lines_of(text), first)
+    """The last of `films`. Raises InputError."""
+    *_, last = films(text, first)
+    return last
 
 
 def played(lines: Iterable[str], first: int = 0) -> Film:
     """The film of a file's lines. Raises InputError."""
+    *_, last = playing(lines, first)
+    return last
+
+
+def playing(lines: Iterable[str], first: int) -> Iterator[int | Film]:
+    """The number of each line after it was played, then the film. Raises InputError."""
     header, rest = read(lines)
     player, last = Player(header, first), ""
     for line in rest:
         player.play(line)
         last = line.content.get("end", "") if line.kind == "end" else ""
+        yield line.number
     if not player.frames:
         raise InputError("events", f"{player.scheduler.steps:,} steps",
                          "accepted: a file with at least one request, and a first step that it has")
-    return player.film(notes=remarks(player, header, last))
+    yield player.film(notes=remarks(player, header, last))
 
 
 def remarks(player: Player, header: Header, last: object) -> tuple[str, ...]:

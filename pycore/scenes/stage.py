@@ -31,7 +31,7 @@ POLICIES: dict[str, Policy] = {one.name.replace("_", "-"): one for one in (
     Chunked(), Fcfs(), DecodeFirst(), Sjf(), Priority(), CacheAware())}
 STEP_NS = 1_000_000
 MOST_FRAMES = 500
-MOST_CELLS = 400_000  # tokens read back for the laws, over a whole film
+MOST_CELLS = 1_500_000  # tokens read back for the laws, over a whole film
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

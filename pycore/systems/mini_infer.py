@@ -22,10 +22,19 @@ from pycore.vram.draft import beside
 from pycore.vram.plan import memory
 
 __all__ = ["FAULTS", "PRESETS", "SCENES", "SCRIPT", "Answer", "BlockState", "BreakEven", "Comparison", "Conversation",
-           "Exhibit", "Fault", "Film", "Frame", "Invariant", "Query", "Table", "TreeNode", "Waterfall", "Work", "answer",
-           "film", "steps"]
+           "Exhibit", "Fault", "Film", "Frame", "Invariant", "Progress", "Query", "Table", "TreeNode", "Waterfall", "Work",
+           "answer", "film", "steps"]
 
+LINES_HALF_WAY = 500
 OWN_NAMES = {"sequences": "batch"}  # infersize's fields as this question calls them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a long answer is. How long a file is shows only at its end, so the fraction nears 1 without reaching it."""
+
+    stage: str
+    fraction: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,14 +129,18 @@ def break_even(query: Query, acceptance: float) -> BreakEven:
         speculation=speculate(deployment, memory(deployment), acceptance=acceptance, draft_length=query.draft_tokens))
 
 
-def steps(query: Query) -> Iterator[Answer]:
-    """The Answer. Raises InvalidQuery, InputError, UnknownName, NotKnown."""
+def steps(query: Query) -> Iterator[Progress | Answer]:
+    """The Answer; before it, progress where a file is played. Raises InvalidQuery, InputError, UnknownName, NotKnown."""
     if query.scene == "speculation":
         found = waterfall_of(query)
         frame = found.film.frame(query.frame)
         yield Answer(query=query, number=frame.number, count=len(found.steps), film=found.film, frame=frame, waterfall=found,
                      break_even=break_even(query, found.acceptance.value))
         return
+    if query.scene == "recorded" and query.events.strip():
+        for line in recorded.films(query.events, query.first_step):
+            if isinstance(line, int):
+                yield Progress(stage=f"line {line:,} of the file", fraction=line / (line + LINES_HALF_WAY))
     whole = film(query)
     if whole is None:
         yield Answer(query=query, number=0, count=0, notes=("No file is given yet.",))

@@ -85,7 +85,7 @@ def whole(frame: Frame, film: Film) -> None:
         assert len(block.tokens) == block.filled <= film.block_size
         assert (block.block in frame.free) == (not names)
     assert len(set(frame.free)) == len(frame.free) == film.blocks - len(holders)
-    assert frame.used == len(holders)
+    assert frame.used == len(holders) and frame.cached == sum(block.state == "cached" for block in frame.blocks)
     assert frame.holds, [law for law in frame.invariants if not law.holds]
 
 

@@ -154,7 +154,7 @@ def test_a_film_that_would_be_too_long_is_refused():
     with pytest.raises(InputError, match="pictures"):
         answer(Query(script="add A 1 +600", longest=8192, blocks=256, block_size=64))
     with pytest.raises(InputError, match="tokens read back"):
-        answer(Query(script="add A 4000 +300", longest=8192, blocks=256, block_size=64, step_tokens=4096))
+        answer(Query(script="add A 4000 +450", longest=8192, blocks=256, block_size=64, step_tokens=4096))
 
 
 def test_a_fork_that_finds_no_seat_waits():
