@@ -49,6 +49,14 @@ def test_ids_are_those_of_sentencepiece(pair, text):
     assert made.decode(theirs.encode(text)) == theirs.decode(theirs.encode(text)) == text
 
 
+def test_pieces_are_merged_by_score_wherever_they_stand(pair):
+    theirs, metadata = pair
+    names = ("tokenizer.ggml.tokens", "tokenizer.ggml.scores", "tokenizer.ggml.token_type")
+    made = ours(metadata | {name: metadata[name][::-1] for name in names} | {"tokenizer.ggml.eos_token_id": 0})
+    for text in TEXT[:3]:
+        assert [made.backend.id_to_token(one) for one in made.encode(text)] == theirs.encode(text, out_type=str)
+
+
 def test_it_is_one_that_mini_infer_runs(pair):
     from runtime.mini_infer import words
     from runtime.mini_infer.detokenise import Detokeniser
