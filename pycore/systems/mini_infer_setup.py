@@ -20,7 +20,7 @@ from pycore.serving.policies.slo_aware import SloAware
 POLICIES = ("chunked", "fcfs", "decode-first", "sjf", "cache-aware", "slo-aware", "priority")
 NUMBERS = ("float32", "float16", "bfloat16")
 KV_FORMATS = (*NUMBERS, "fp8", "int8", "int4")
-LINEARS = ("auto", "float32", "int8")
+LINEARS = ("auto", "float32", "int8", "int8-fine")
 MOST_BLOCK_TOKENS = 1024
 N_GRAM = "n-gram"
 MODEL, MEMORY, SCHEDULING, SPECULATION = "Model", "Memory", "Scheduling", "Speculation"
@@ -38,7 +38,8 @@ class Choices:
                        help="Where it runs. auto = a GPU that torch can use, else the CPU.")
     linear: str = knob("auto", "Projections", choices=LINEARS, group=MODEL,
                        help="auto = the weights' own numbers, by the fastest way of multiplying that this CPU has. "
-                            "int8 = 8-bit weights and inputs on a CPU: faster, and not the same text.")
+                            "float32 = torch's own way. int8 = 8-bit weights and inputs on a CPU: faster, another text. "
+                            "int8-fine = inputs in 16 bits: nearly the same text, slower for long prompts.")
     kv_format: str = knob("auto", "Keys and values", choices=("auto", *KV_FORMATS), group=MEMORY,
                           help="Numbers that keys and values are kept in. auto = as the weights.")
     kv_blocks: int = knob(0, "Blocks", low=0, high=1 << 24, group=MEMORY, zero="by memory",
@@ -63,7 +64,7 @@ class Choices:
     draft: str = knob("", "Draft", group=SPECULATION, zero="none",
                       help=f"What drafts tokens ahead: a model as above with the same tokenizer, or {N_GRAM} (what followed "
                            "the same tokens earlier in the text). Empty for none.")
-    draft_tokens: int = knob(4, "Draft tokens", unit="tokens", low=1, high=64, group=SPECULATION,
+    draft_tokens: int = knob(4, "Draft tokens", unit="tokens", low=1, high=32, group=SPECULATION,
                              help="Tokens drafted for each sequence and step.")
     seed: int = knob(0, "Seed", low=0, high=2**63 - 1, group=SCHEDULING,
                      help="From which requests without a seed of their own take theirs, in order of arrival.")

@@ -32,7 +32,9 @@ def accepted(samplers: Sequence[Sampler], guesses: Sequence[Guess], logits: Tens
 
     Ends before a row that is not finite; empty where that is the first.
     """
-    sound = torch.isfinite(logits).all(dim=-1).tolist()
+    sound = torch.isfinite(logits.sum(dim=-1)).tolist()  # NaN and infinity survive a sum
+    if not all(sound):  # so may large numbers that are sound: only now each is looked at
+        sound = torch.isfinite(logits).all(dim=-1).tolist()
     best = logits.argmax(dim=-1).tolist()
     rows = None if all(sampler.plain for sampler in samplers) else logits.float().cpu()
     found, at = [], 0

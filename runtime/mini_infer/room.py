@@ -95,18 +95,18 @@ def refuse_weights(one: Configuration, dtype: torch.dtype, device: torch.device 
 
 
 def pool(one: Configuration, kept: KvFormat, *, block_size: int, length: int, sequences: int, blocks: int = 0,
-         memory_bytes: int = 0, free: int | None = None) -> Room:
+         memory_bytes: int = 0, free: int | None = None, beside: int = 0) -> Room:
     """The pool for texts of up to `length` tokens: so many blocks, or what fits into so many bytes, or (both 0) what the
-    sequences can fill, within the free memory's share.
+    sequences can fill, within the free memory's share. `beside`: bytes that a token takes in a draft model's cache.
 
     Raises InputError where that is more than is free (None: not known), or holds not even one text.
     """
-    each = token_bytes(one, kept) * block_size
+    each = (token_bytes(one, kept) + beside) * block_size
     whole = -(-length // block_size)  # blocks of one text
     if blocks or memory_bytes:
         found, field = (blocks, "kv_blocks") if blocks else (memory_bytes // each, "kv_memory_bytes")
         if free is not None and found * each > free:
-            raise InputError(field, blocks or memory_bytes, _fitting(one, kept, found * each, block_size, free))
+            raise InputError(field, blocks or memory_bytes, _fitting(one, kept, found * each, block_size, free, beside))
         if not found:
             raise InputError(field, memory_bytes, f"one block of {block_size} tokens takes {each:,} bytes")
         return Room(blocks=found, block_bytes=each)
@@ -115,14 +115,14 @@ def pool(one: Configuration, kept: KvFormat, *, block_size: int, length: int, se
     if found < min(whole, most):  # rather all that is free than a pool that holds no whole text
         found = min(whole, (free or 0) * 9 // 10 // each)
         if found < whole:
-            raise InputError("max_model_length", length, _fitting(one, kept, whole * each, block_size, free or 0))
+            raise InputError("max_model_length", length, _fitting(one, kept, whole * each, block_size, free or 0, beside))
     return Room(blocks=found, block_bytes=each)
 
 
-def _fitting(one: Configuration, kept: KvFormat, need: int, block_size: int, free: int) -> str:
+def _fitting(one: Configuration, kept: KvFormat, need: int, block_size: int, free: int, beside: int) -> str:
     """What is free holds how many tokens, in this format and in smaller ones."""
     def tokens(name: str) -> int:
-        return free // (token_bytes(one, kv_format(name, kept.head_width)) * block_size) * block_size
+        return free // ((token_bytes(one, kv_format(name, kept.head_width)) + beside) * block_size) * block_size
 
     smaller = [name for name in ("float16", "int8", "int4") if BITS[name] < BITS[kept.name]]
     others = "".join(f", in {name} {tokens(name):,}" for name in smaller)

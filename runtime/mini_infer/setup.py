@@ -1,5 +1,6 @@
 """An engine out of the choices made at its start."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -7,12 +8,16 @@ from pycore.errors import InputError
 from pycore.serving.blocks import BlockPool
 from pycore.serving.limits import Limits
 from pycore.serving.scheduler import Scheduler
-from pycore.systems.mini_infer_setup import Choices, policy
+from pycore.systems.mini_infer_setup import N_GRAM, Choices, policy
+from runtime.mini_infer import autotune, projections
 from runtime.mini_infer.cache import Cache
 from runtime.mini_infer.engine import Engine
 from runtime.mini_infer.kv_formats import KvFormat, kv_format, plain_name
 from runtime.mini_infer.model import Model
-from runtime.mini_infer.room import Room, free_bytes, pool
+from runtime.mini_infer.room import Room, free_bytes, pool, token_bytes
+from runtime.mini_infer.speculation import Speculation
+
+Say = Callable[[str], None]
 
 
 class Source(Protocol):
@@ -43,21 +48,63 @@ class Setup(Choices):
         name = plain_name(model.dtype) if self.kv_format == "auto" else self.kv_format
         return kv_format(name, model.configuration.head_width)
 
-    def room(self, model: Model) -> Room:
-        """The pool that there is memory for. Raises InputError."""
+    def room(self, model: Model, draft: Model | None = None) -> Room:
+        """The pool that there is memory for, with the same tokens in the cache of a draft model. Raises InputError."""
+        beside = token_bytes(draft.configuration, self._plain(draft)) if draft else 0
         return pool(model.configuration, self.kept(model), block_size=self.block_size, length=self.length(model),
                     sequences=self.max_sequences, blocks=self.kv_blocks, memory_bytes=self.kv_memory_bytes,
-                    free=free_bytes(model.device))
+                    free=free_bytes(model.device), beside=beside)
 
-    def engine(self, source: Source) -> Engine:
-        """The engine for a model that is open. Raises InputError for what does not fit together, the model or the memory."""
+    def speculation(self, model: Model, say: Say) -> Speculation | None:
+        """How tokens are drafted; None where they are not. A draft model is opened here. Raises StudioError."""
+        if not self.draft:
+            return None
+        if self.draft == N_GRAM:
+            return Speculation(tokens=self.draft_tokens)
+        from runtime.mini_infer.source import open_source
+        draft = open_source(self.draft, dtype=plain_name(model.dtype), device=str(model.device), say=say).model
+        prepare(draft, "auto", say)
+        return Speculation(tokens=self.draft_tokens, draft=draft)
+
+    def engine(self, source: Source, say: Say = lambda text: None) -> Engine:
+        """The engine for a model that is open. `say` is told what was decided for this machine.
+
+        The model's projections are replaced by faster ones, in place. Raises InputError for what does not fit together,
+        the model or the memory; StudioError where a draft model cannot be opened.
+        """
         self.checked()
-        model, limits = source.model, Limits(max_sequences=self.max_sequences, max_batched_tokens=self.max_batched_tokens,
-                                             max_model_length=self.length(source.model))
-        room, kept = self.room(model), self.kept(model)
+        model, speculation = source.model, self.speculation(source.model, say)
+        limits = Limits(max_sequences=self.max_sequences, max_batched_tokens=self.max_batched_tokens,
+                        max_model_length=self.length(model), draft_tokens=speculation.tokens if speculation else 0)
+        room, kept = self.room(model, speculation.draft if speculation else None), self.kept(model)
+        prepare(model, self.linear, say)
         blocks = BlockPool(room.blocks, self.block_size, prefix_caching=self.prefix_caching)
         scheduler = Scheduler(policy(self.policy), blocks, limits, preemption=self.preemption, host_blocks=self.host_blocks,
                               block_bytes=room.block_bytes)
         cache = Cache(model.configuration, room.blocks, self.block_size, host_blocks=self.host_blocks,
                       dtype=model.dtype, device=model.device, kept=kept)
-        return Engine(model, scheduler, cache=cache)
+        return Engine(model, scheduler, cache=cache, speculation=speculation)
+
+    @staticmethod
+    def _plain(model: Model) -> KvFormat:
+        return kv_format(plain_name(model.dtype), model.configuration.head_width)
+
+
+def prepare(model: Model, linear: str, say: Say) -> None:
+    """Make a model's projections fast, in place: once, whatever else is asked of it later.
+
+    Where 8 bits are asked for and this machine has no kernel for them, float32 stands in, and that is said.
+    Raises InputError for a model that was put into 8 bits before and is asked for in float32.
+    """
+    eight = linear.startswith("int8")
+    if isinstance(model.head, projections.Eight):
+        if not eight or (linear == "int8-fine") != model.head.fine:
+            raise InputError("linear", linear, "this model was put into 8 bits before; open it anew")
+        return
+    if eight:
+        if projections.eight(model, fine=linear == "int8-fine"):
+            say(f"projections in 8 bits ({linear})")
+            return
+        say("this machine has no 8-bit kernel for this model: float32 stands in")
+    if linear != "float32" and not isinstance(model.head, projections.Tuned):
+        say("projections: " + autotune.tune(model))
