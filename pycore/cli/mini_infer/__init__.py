@@ -15,6 +15,8 @@ COMMANDS = {
     "generate": "Continue a prompt, or answer it, token by token as they come (needs torch).",
     "chat": "Talk with a model; Ctrl-C ends an answer, not the talk (needs torch).",
     "info": "A model's sizes, tokenizer and memory a token, and what fits here (needs torch).",
+    "prove": "Cold = prefix hit = chunked = preempted and resumed = batch of one, held logit by logit (needs torch).",
+    "speedup": "What speculation saves here: the same texts with guesses and without, side by side (needs torch).",
     "make-model": "A small model of random weights, or a tiny trained one, to try everything on (needs torch).",
     "scene": "All that the page shows for one question.",
     "blocks": "Block tables: requests arrive, grow, fork and finish; every block after every step.",
