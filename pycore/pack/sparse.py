@@ -163,9 +163,8 @@ def dequantise(packed: Packed) -> "ndarray":
     """The weights that stay, zero for the others, float32, in the tensor's shape."""
     import numpy as np
 
-    codes, values = packed.codes.reshape(-1), np.zeros(packed.slots, np.float32)
-    for place in range(2):  # every four has one first and one second
-        values[codes == place + 1] = packed.scales[:, place]
+    values = np.zeros(packed.slots, np.float32)
+    np.place(values, packed.codes.reshape(-1), packed.scales.reshape(-1))  # what is kept, in its order: two of every four
     return np.ascontiguousarray(values.reshape(-1, packed.stride)[:, :packed.columns]).reshape(packed.shape)
 
 
