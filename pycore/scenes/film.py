@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 BlockKind = Literal["blank", "cached", "held", "shared"]
-FrameKind = Literal["arrive", "fork", "abort", "refuse", "step", "finish", "scrub"]
+FrameKind = Literal["arrive", "fork", "abort", "refuse", "step", "finish"]
 Mark = Literal["", "new", "hit", "split"]
 
 

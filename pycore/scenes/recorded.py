@@ -157,8 +157,9 @@ def alike(plan: StepPlan, there: Any) -> Invariant:
         pairs = zip(here, there if isinstance(there, list) else (), strict=False)
         one, other = next(((one, other) for one, other in pairs if one != other), (len(here), "another number of parts"))
         fault = f"The scheduler decides {one} here; the file says {other}"
+    figures = f"{counted(len(here), 'sequence')} with the same positions and the same blocks"
     return law(ALIKE, "the steps decided here = the steps in the file", fault,
-               f"{counted(len(here), 'sequence')} with the same positions and the same blocks")
+               "the file does not say what was decided" if there is None else figures)
 
 
 def came(line: Line, plan: StepPlan, scheduler: Scheduler) -> dict[str, tuple[int, ...]]:

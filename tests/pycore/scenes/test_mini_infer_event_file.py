@@ -15,7 +15,7 @@ from pycore.scenes.recorder import Recorder
 from pycore.scenes.stage import Setting, Stage
 from pycore.serving.limits import Limits
 from pycore.serving.request import Request
-from pycore.systems.mini_infer import Query, answer
+from pycore.systems.mini_infer import Answer, Progress, Query, answer, steps
 from pycore.systems.mini_infer_question import SCRIPT
 
 SMALL = Setting(blocks=12, block_size=4, longest=40)
@@ -104,6 +104,21 @@ def test_a_dropped_file_and_a_pasted_text_give_the_same(tmp_path, monkeypatch):
     pasted = answer(Query(scene="recorded", events=TEXT))
     assert dropped.film.frames == pasted.film.frames and dropped.count == len(pasted.film.frames)
     assert answer(Query(scene="recorded")).film is None
+
+
+def test_a_long_file_is_played_in_slices_and_kept():
+    *before, last = steps(Query(scene="recorded", events=TEXT + "\n"))
+    fractions = [one.fraction for one in before]
+    assert len(before) == len(LINES) - 1 and all(isinstance(one, Progress) for one in before)
+    assert fractions == sorted(fractions) and fractions[-1] < 1 and isinstance(last, Answer)
+    again, = steps(Query(scene="recorded", events=TEXT + "\n", frame=3))
+    assert again.film is last.film and again.number == 3
+
+
+def test_a_file_need_not_say_what_was_decided():
+    lines = [json.dumps({key: value for key, value in json.loads(line).items() if key != "work"}) for line in LINES]
+    film = recorded.played(lines)
+    assert film.first_broken() is None and film.frames[1].invariants[-1].says.startswith("the file does not say")
 
 
 def test_a_file_that_is_too_large_is_not_read():
