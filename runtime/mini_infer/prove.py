@@ -128,8 +128,8 @@ def court(source: Source, setup: Setup, more: Sequence[str], tokens: int, say: S
                   else ROUNDED)
     room = source.model.configuration.context - (found.longest - tokens)
     if room < 2:
-        raise InputError("prompt", f"{found.longest - tokens} tokens", "accepted: texts that leave room for two tokens in the "
-                                   f"model's context, {source.model.configuration.context} tokens")
+        raise InputError("prompt", f"{found.longest - tokens} tokens", "accepted: texts that leave room for two "
+                         f"tokens in the model's context, {source.model.configuration.context} tokens")
     if tokens > room:
         raise InputError("max_tokens", tokens, f"accepted: at most {room}, which the longest prompt leaves of the context")
     return found

@@ -130,7 +130,7 @@ def test_a_tie_ends_a_comparison_and_a_real_difference_fails_it():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("model") / "tiny"
-    make_model.make(place, make_model.sizes("qwen2", layers=2, width=32, heads=2, kv_heads=1))
+    make_model.make(place, make_model.sizes("qwen2", layers=2, width=32, heads=2, kv_heads=1, context=128))
     return place
 
 
@@ -157,6 +157,6 @@ def test_what_cannot_be_proved_is_refused_by_name(folder, capsys):
     status, out, err = call(capsys, "prove", folder, "--prompt", "")
     assert status == 2 and "prompt" in err and not out
     status, out, err = call(capsys, "prove", folder, "--prompt", "a b " * 4000)
-    assert status == 2 and "prompt" in err and "2048 tokens" in err
-    status, out, err = call(capsys, "prove", folder, "--prompt", "a " * 1000, "--max-tokens", 500)
+    assert status == 2 and "prompt" in err and "128 tokens" in err
+    status, out, err = call(capsys, "prove", folder, "--max-tokens", 500)
     assert status == 2 and "max_tokens" in err.replace("-", "_") and "at most" in err
