@@ -33,8 +33,8 @@ def by_columns(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def by_vector(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """W x for a single row."""
-    found = torch.mv(weight, x[0])[None]
+    """W x for a single row; for none of a step in which nobody speaks yet, none."""
+    found = torch.mv(weight, x[0])[None] if len(x) else x.new_empty(0, len(weight))
     return found if bias is None else found.add_(bias)
 
 
@@ -53,19 +53,20 @@ class Tuned(Projection):
 
 
 class Eight(Projection):
-    """A projection in 8 bits. `weight` is gone; `packed` is what the kernel reads. `widest`: the largest code of a weight.
+    """A projection in 8 bits. `weight` is gone; `packed` is what the kernel reads, `nbytes` of it. `widest`: the largest code.
 
     `fine`: what 8 bits leave of an input is multiplied as well, as further rows: 16 bits of input for twice the arithmetic,
     at the price of one reading of the weights.
     """
 
-    __slots__ = ("packed", "fine")
+    __slots__ = ("packed", "fine", "nbytes")
 
     def __init__(self, weight: Tensor, bias: Tensor | None, widest: int, *, fine: bool = False):
         super().__init__(None, bias)
         scales = (weight.abs().amax(1).double() / widest).clamp(min=SMALLEST)
         codes = torch.quantize_per_channel(weight, scales, torch.zeros(len(scales), dtype=torch.long), 0, torch.qint8)
         self.packed, self.fine = torch.ops.quantized.linear_prepack(codes, None), fine
+        self.nbytes = weight.numel() + 8 * len(scales)  # codes, and a scale (double) for each output
 
     def __call__(self, x: Tensor) -> Tensor:
         largest = x.abs().amax(1, keepdim=True).clamp_(min=SMALLEST)
