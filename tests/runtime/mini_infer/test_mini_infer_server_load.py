@@ -6,6 +6,7 @@ Where a test needs a slow engine, each step sleeps first: time is then the engin
 import asyncio
 import json
 import random
+import re
 import threading
 import time
 
@@ -14,6 +15,7 @@ import openai
 import pytest
 from mini_infer_serving import LOOP, running, until, write_model, write_parrot
 
+from runtime.mini_infer import projections
 from runtime.mini_infer.server.application import Settings
 
 COMPLETIONS = "/v1/completions"
@@ -274,18 +276,32 @@ def test_a_servers_seed_repeats_a_run_of_requests_without_one(folders):
 
 
 def test_policies_preemption_and_speculation_change_no_text(folders):
-    """The service drives every engine alike; greedy and seeded texts are the engine's own."""
-    asks = [{"prompt": f"text {index} " * (index + 1), "max_tokens": 20, "temperature": index % 2, "seed": index, "n": 1 + index % 3} for index in range(5)]
+    """The service drives every engine alike. Guesses take draws of their own: greedy texts are the same with them."""
+    asks = [{"prompt": f"text {index} " * (index + 1), "max_tokens": 20, "temperature": index % 2, "seed": index, "n": 1 + index % 3} for index in range(6)]
     texts = []
     for choices in ({}, {"policy": "fcfs", "prefix_caching": False}, {"policy": "sjf", "kv_blocks": 14, "max_batched_tokens": 16},
-                    {"policy": "priority", "preemption": "swap", "host_blocks": 32, "kv_blocks": 14}):
+                    {"policy": "priority", "preemption": "swap", "host_blocks": 32, "kv_blocks": 14},
+                    {"draft": "n-gram"}, {"draft": str(folders[1]), "draft_tokens": 3}):
         with running(folders[1], **choices) as server:
             texts.append(asyncio.run(together(server.url, asks)))
             server.settled()
-    assert all(one == texts[0] for one in texts)
+            counted = server.http.get("/metrics").text
+    assert all(one == texts[0] for one in texts[:4])
+    assert all(one[::2] == texts[0][::2] for one in texts[4:])
+    assert re.search(r"vllm:spec_decode_num_accepted_tokens_total\{.*\} [1-9]", counted)
 
 
 async def together(url: str, asks: list[dict]) -> list:
     async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
         answers = await asyncio.gather(*(client.post(COMPLETIONS, json=ask) for ask in asks))
     return [[choice["text"] for choice in answer.json()["choices"]] for answer in answers]
+
+
+@pytest.mark.parametrize("way", ["by_rows", "by_columns", "by_vector"])
+def test_long_prompts_alone_make_steps_in_which_nobody_speaks(way, folders):
+    """The head then multiplies no row, whichever way was found fastest for so few."""
+    with running(folders[0], max_batched_tokens=16) as server:
+        chosen = (getattr(projections, way), *[projections.by_rows] * 4)
+        server.engine.model.head = projections.Tuned(server.engine.model.head.weight.contiguous(), None, chosen)
+        found = server.client.completions.create(model="tiny", prompt="a" * 70, max_tokens=3, temperature=0)
+        assert found.choices[0].text == "bcd"
