@@ -79,4 +79,5 @@ def recorded(found: Opened, path: str | None) -> Iterator[None]:
 def opened(chosen: Choices) -> Opened:
     """The model, read, and its engine. Raises StudioError."""
     source = engine.part("source").open_source(chosen.model, dtype=chosen.dtype, device=chosen.device, say=say)
-    return Opened(chosen=chosen, source=source, engine=engine.part("setup").Setup.of(chosen).engine(source, say))
+    made = engine.part("setup").Setup.of(chosen).engine(source, lambda text: say(text, style="dim"))
+    return Opened(chosen=chosen, source=source, engine=made)

@@ -187,6 +187,17 @@ def test_several_prompts_say_what_each_says_alone(document, model):
     assert [one["prompt"] for one in together["texts"]] == [0, 1, 2] and together["figures"]["texts"] == 3
 
 
+@pytest.mark.parametrize("draft", ["n-gram", "{model}"])
+def test_a_draft_changes_no_greedy_text_and_is_counted(run, document, model, draft):
+    words = ["generate", model, "--prompt", "The engine", "--max-tokens", 24, "--ignore-eos"]
+    plain, drafted = document(*words), document(*words, "--draft", draft.format(model=model), "--draft-tokens", 3)
+    assert [one["token_ids"] for one in plain["texts"]] == [one["token_ids"] for one in drafted["texts"]]
+    assert 0 < drafted["figures"]["accepted_tokens"] <= drafted["figures"]["drafted_tokens"]
+    assert plain["figures"]["drafted_tokens"] == 0
+    _, _, err = run(*words, "--draft", draft.format(model=model))
+    assert "drafted tokens accepted" in err
+
+
 def test_samples_have_seeds_of_their_own(document, model):
     words = ["generate", model, "--prompt", "The", "--temperature", 1, "--samples", 3, "--max-tokens", 12]
     first, again, other = (document(*words, "--seed", seed)["texts"] for seed in (5, 5, 6))
