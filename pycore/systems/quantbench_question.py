@@ -43,7 +43,8 @@ class Query:
     nibble_order: str = knob(AUTO, "Order of nibbles", choices=among("nibble_order"), group=FORMAT,
                              help="INT4: which weight of a byte lies low.")
     overflow: str = knob(AUTO, "Overflow", choices=among("overflow"), group=FORMAT,
-                         help="FP8 without a scale: what becomes of a number that is too large.")
+                         help="FP8 without a scale: what becomes of a number that is too large. saturate: the largest "
+                              "(torch in E4M3); nan: NaN in E4M3, infinity in E5M2 (ml_dtypes; torch in E5M2).")
     layout: str = knob(AUTO, "Layout", choices=among("layout"), group=FORMAT,
                        help="MXFP4, NVFP4 and ternary: codes and scales apart, or GGUF's blocks.")
     value_type: str = knob(AUTO, "Type of values", choices=among("value_type"), group=FORMAT, help="2:4: the kept weights.")

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from pycore.errors import InputError
 from pycore.pack.measures import decibels
 from runtime.models.transformer import Transformer, rotary
 from runtime.quantbench.calibrate import Moments, walk
@@ -39,7 +40,12 @@ class Sensitivity:
 
 
 def sensitivities(model: Transformer, schemes: Sequence[Scheme], text: Windows) -> Iterator[Sensitivity]:
-    """Every projection of a model in every scheme, layer by layer; the model is as before when it ends."""
+    """Every projection of a model in every scheme, layer by layer; the model is as before when it ends.
+
+    Raises InputError for a text that does not fill a window: the layers' inputs are taken from whole ones.
+    """
+    if all(len(window) < text.length for window, _ in text.rows):
+        raise InputError("text", f"{text.counted:,} tokens", f"give one that fills a window of {text.length:,}")
     reference = Reference(model, text)
     inputs = [hidden_states(model, window) for window, _ in text.rows]
     windows = torch.stack([window for window, _ in text.rows if len(window) == text.length])

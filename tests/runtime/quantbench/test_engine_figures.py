@@ -116,6 +116,12 @@ def test_sensitivity_is_what_quantising_only_that_projection_does(learnt):
     assert first.output_sqnr_db == pytest.approx(10 * math.log10(ratio), abs=0.01)
 
 
+def test_a_text_too_short_for_sensitivity_is_refused(learnt):
+    model, _, ids = learnt
+    with pytest.raises(InputError, match="fills a window of 512"):
+        next(sensitivities(model, [parse("int4")], windows(ids, 512, most=40)))
+
+
 def test_a_plan_is_better_than_any_single_scheme_of_its_size(learnt):
     model, _, ids = learnt
     text = windows(ids, 64, most=256)
