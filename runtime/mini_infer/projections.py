@@ -6,6 +6,7 @@
              token too (its row is divided by its largest number first), so nobody's neighbours in the batch matter
 """
 
+import warnings
 from collections.abc import Callable
 
 import torch
@@ -53,8 +54,9 @@ class Tuned(Projection):
 
 
 class Eight(Projection):
-    """A projection in 8 bits. `weight` is gone; `packed` is what the kernel reads, `nbytes` of it. `widest`: the largest code.
+    """A projection in 8 bits. `weight` is gone; `packed` is what the kernel reads, `nbytes` of it.
 
+    `widest`: the largest code of a weight.
     `fine`: what 8 bits leave of an input is multiplied as well, as further rows: 16 bits of input for twice the arithmetic,
     at the price of one reading of the weights.
     """
@@ -64,7 +66,9 @@ class Eight(Projection):
     def __init__(self, weight: Tensor, bias: Tensor | None, widest: int, *, fine: bool = False):
         super().__init__(None, bias)
         scales = (weight.abs().amax(1).double() / widest).clamp(min=SMALLEST)
-        codes = torch.quantize_per_channel(weight, scales, torch.zeros(len(scales), dtype=torch.long), 0, torch.qint8)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # torch says that it will drop these kernels: see `widest_code`
+            codes = torch.quantize_per_channel(weight, scales, torch.zeros(len(scales), dtype=torch.long), 0, torch.qint8)
         self.packed, self.fine = torch.ops.quantized.linear_prepack(codes, None), fine
         self.nbytes = weight.numel() + 8 * len(scales)  # codes, and a scale (double) for each output
 

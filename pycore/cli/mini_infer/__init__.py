@@ -17,6 +17,7 @@ COMMANDS = {
     "info": "A model's sizes, tokenizer and memory a token, and what fits here (needs torch).",
     "prove": "Cold = prefix hit = chunked = preempted and resumed = batch of one, held logit by logit (needs torch).",
     "speedup": "What speculation saves here: the same texts with guesses and without, side by side (needs torch).",
+    "bench": "How fast a model reads and writes here, at several numbers of requests at once (needs torch).",
     "make-model": "A small model of random weights, or a tiny trained one, to try everything on (needs torch).",
     "scene": "All that the page shows for one question.",
     "blocks": "Block tables: requests arrive, grow, fork and finish; every block after every step.",
