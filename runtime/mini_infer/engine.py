@@ -51,6 +51,7 @@ class Engine:
                                     host_blocks=len(host.references) if host else 0, dtype=model.dtype, device=model.device)
         self.live: dict[str, Live] = {}
         self.last_plan: StepPlan | None = None
+        self.speculation = speculation
         self.drafter = speculation.drafter(model, scheduler, draft_cache) if speculation else None
         self._finished: Counter[str] = Counter()
         self._output_tokens = self._preemptions = self._drafted = self._accepted = self._wasted = 0
