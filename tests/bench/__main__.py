@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("sizing", "scheduling", "tokens", "packing", "browser", "live")
+NAMES = ("sizing", "scheduling", "tokens", "packing", "engine", "browser", "live")
 
 
 def main() -> None:
