@@ -10,6 +10,7 @@ so the same code reads a file on disk and a file dropped on a page.
 import difflib
 import json
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 LENGTH_BYTES = 8
 MOST_HEADER_BYTES = 100_000_000  # the format's own limit
 MOST_DIMENSIONS = 16
+DEEPEST = 8  # levels of JSON; the format needs three
+STRINGS, MARKS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL), re.compile(rb"[\[\]{}]")
 BITS = {"BOOL": 8, "U8": 8, "I8": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "I16": 16, "U16": 16, "F16": 16,
         "BF16": 16, "I32": 32, "U32": 32, "F32": 32, "I64": 64, "U64": 64, "F64": 64, "C64": 64, "F4": 4,
         "F6_E2M3": 6, "F6_E3M2": 6, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8}
@@ -125,6 +128,8 @@ def parsed(text: bytes, file: str) -> dict:
             raise ValueError("a name twice")
         return table
 
+    if deeper(text, DEEPEST):
+        raise SourceError(file, f"has a header nested deeper than {DEEPEST} levels")
     try:
         header = json.loads(text.decode("utf-8"), object_pairs_hook=once)
     except (ValueError, RecursionError) as problem:
@@ -133,6 +138,17 @@ def parsed(text: bytes, file: str) -> dict:
     if not isinstance(header, dict) or not text.startswith(b"{"):
         raise SourceError(file, "has a header that is not a JSON object")
     return header
+
+
+def deeper(text: bytes, most: int) -> bool:
+    """Whether JSON is nested deeper than that; looked for before it is parsed, since a parser that recurses can take the
+    whole of WebAssembly's stack, which no exception gives back."""
+    depth = 0
+    for mark in MARKS.findall(STRINGS.sub(b"", text)):
+        depth += 1 if mark in b"[{" else -1
+        if depth > most:
+            return True
+    return False
 
 
 def whole(value: object) -> bool:

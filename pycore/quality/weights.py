@@ -92,6 +92,15 @@ def typed(text: str) -> Weights:
     """Weights from numbers as people write them. Raises InputError."""
     import numpy as np
 
+    rows = rows_of(text)
+    with np.errstate(over="ignore"):
+        values = np.array(rows, np.float64).astype(np.float32)
+    count = "1 number" if values.size == 1 else f"{values.size:,} numbers"
+    return Weights(values=values, source="typed", label=f"{count} given")
+
+
+def rows_of(text: str) -> list[list[float]]:
+    """The numbers of every row. Raises InputError."""
     rows = [numbers(line) for line in ROW_ENDS.split(text)]
     rows = [row for row in rows if row]
     if not rows:
@@ -99,10 +108,7 @@ def typed(text: str) -> Weights:
     if len({len(row) for row in rows}) > 1:
         lengths = ", ".join(str(len(row)) for row in rows[:6]) + (", ..." if len(rows) > 6 else "")
         raise InputError("values", f"rows of {lengths} numbers", "accepted: every row of the same length")
-    with np.errstate(over="ignore"):
-        values = np.array(rows, np.float64).astype(np.float32)
-    count = "1 number" if values.size == 1 else f"{values.size:,} numbers"
-    return Weights(values=values, source="typed", label=f"{count} given")
+    return rows
 
 
 def numbers(line: str) -> list[float]:
@@ -171,9 +177,12 @@ def at_field(call: Callable, *arguments: object) -> object:
         raise
 
 
-@functools.lru_cache(maxsize=4)
-def stored(file: str, stamp: tuple[int, int], tensor: str, first_row: int, rows: int) -> Weights:
-    """Rows of a tensor; only their bytes are read. Raises StudioError."""
+def chosen_tensor(file: str, stamp: tuple[int, int], tensor: str, first_row: int) -> tuple[
+        Header, tuple[Entry, ...], Entry, int]:
+    """(header, tensors that can be read, the one asked for or the first with rows, how many rows it has); no numpy.
+
+    Raises StudioError.
+    """
     header, found = at_field(header_of, file, stamp), tensors(file)
     if not found:
         raise SourceError(header.file, "holds no tensor with numbers of a kind that can be read", "file")
@@ -183,6 +192,13 @@ def stored(file: str, stamp: tuple[int, int], tensor: str, first_row: int, rows:
         raise InputError("first_row", first_row, f"accepted: 0 to {have - 1:,}, the rows of {one.name[:80]}")
     if one.columns > MOST:
         raise InputError("tensor", one.name, f"accepted: rows of at most {MOST:,} numbers; these have {one.columns:,}")
+    return header, found, one, have
+
+
+@functools.lru_cache(maxsize=4)
+def stored(file: str, stamp: tuple[int, int], tensor: str, first_row: int, rows: int) -> Weights:
+    """Rows of a tensor; only their bytes are read. Raises StudioError."""
+    header, found, one, have = chosen_tensor(file, stamp, tensor, first_row)
     count = min(rows, have - first_row, MOST // one.columns)
     _, _, read = opened(file)
     values = at_field(read_rows, read, header, one.name, first_row, count)
@@ -207,6 +223,14 @@ def edited(weights: Weights, edits: str) -> Weights:
             values.reshape(-1)[int(match[1])] = number(match[2], "edits", accepted.removeprefix("accepted: "))
         touched.add(int(match[1]) // weights.columns)
     return replace(weights, values=values, before=weights, touched=tuple(sorted(touched)))
+
+
+def check(*, values: str, file: str, tensor: str, first_row: int) -> None:
+    """Refuse what can be refused without numpy: before anything of the question is shown. Raises StudioError."""
+    if values.strip():
+        rows_of(values)
+    elif file:
+        chosen_tensor(file, stamp_of(file), tensor, first_row)
 
 
 def weights_of(*, values: str, preset: str, seed: int, rows: int, columns: int, edits: str, file: str, tensor: str,

@@ -19,7 +19,7 @@ from pycore.quality.methods import Calibration, Method
 from pycore.quality.prepared import Methods, Options, finite
 from pycore.quality.registers import View
 from pycore.quality.table import Model
-from pycore.quality.weights import Weights, weights_of
+from pycore.quality.weights import Weights, check, weights_of
 from pycore.systems.quantbench_question import Query, options_of
 from pycore.units import MB
 
@@ -105,6 +105,9 @@ def steps(query: Query) -> Iterator[Needs | Progress | Answer]:
     planned, no_plan = planned_by(query, model)
     whole = Answer(query=query, model=model, models=table.names(), plan=planned, no_plan=no_plan, bench=None)
     absent = cache.absent(PACKAGES)
+    if absent:
+        options_of(query)
+        check(values=query.values, file=query.file, tensor=query.tensor, first_row=query.first_row)
     if absent or query == Query():
         yield whole
     if absent:

@@ -100,6 +100,7 @@ const handlers = {
     paint(message.answer, message.verified);
     if (kept.size) kept.forEach((file, field) => keep(field, file));
     else if (asked !== null || location.search || location.hash.startsWith("#?")) ask(true);
+    else asked = formText(); // the painted answer stands: nobody need ask for it anew
     root.dispatchEvent(new Event("bridge-ready"));
   },
   checked(message) { paint(message.answer, message.verified, "; it gives the figures shown"); },

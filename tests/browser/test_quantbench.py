@@ -158,6 +158,98 @@ def test_a_file_that_lies_is_refused_in_words(opened, site, tmp_path):
     expect(page.locator("#panel h1")).to_have_text(heading)
 
 
+def packed(header: object, data: bytes = bytes(64), length: int | None = None) -> bytes:
+    """A file with that header, whatever it says."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return (len(text) if length is None else length).to_bytes(8, "little") + text + data
+
+
+HOSTILE = {
+    "a header longer than the file": packed({}, b"", 1 << 20),
+    "nothing": b"",
+    "three bytes": b"abc",
+    "no JSON": packed(b"{not json"),
+    "deep JSON": packed(b"[" * 50_000),
+    "a list": packed([1, 2]),
+    "offsets beyond the end": packed({"w": {"dtype": "F32", "shape": [64], "data_offsets": [0, 256]}}),
+    "offsets that overlap": packed({"a": {"dtype": "F32", "shape": [8], "data_offsets": [0, 32]},
+                                    "b": {"dtype": "F32", "shape": [8], "data_offsets": [16, 48]}}),
+    "a shape that lies": packed({"w": {"dtype": "F32", "shape": [1 << 40, 1 << 40], "data_offsets": [0, 64]}}),
+    "a shape below zero": packed({"w": {"dtype": "F32", "shape": [-4, -4], "data_offsets": [0, 64]}}),
+    "a dtype of its own": packed({"<img src=x onerror=alert(1)>": {"dtype": "X9", "shape": [16], "data_offsets": [0, 64]}}),
+}
+
+
+def test_hostile_files_are_refused_one_after_the_other_and_the_answer_stays(opened, site, tmp_path):
+    page, _ = opened()
+    held = []
+    page.context.route("**/numpy-*.whl", lambda route: held.append(route))  # as long as numpy is not there, too
+    page.goto(site.page("quantbench"))
+    ready(page)
+    heading, told = page.locator("#panel h1").inner_text(), page.locator('[data-error-for="file"]')
+    for name, content in HOSTILE.items():
+        path = tmp_path / f"{name.replace(' ', '-')}.safetensors"
+        path.write_bytes(content)
+        page.locator("#file-file").set_input_files(path)
+        expect(told, name).to_contain_text(path.name[:20], timeout=LOAD_MS)
+        assert "Traceback" not in page.locator("body").inner_text(), name
+        if name == "deep JSON":
+            expect(page.locator(".weight")).to_have_count(32)
+            held[0].continue_()
+        elif name in list(HOSTILE)[5:]:
+            expect(page.locator("#panel h1"), name).to_have_text(heading, timeout=LOAD_MS)
+    assert page.locator("img[src=x]").count() == 0
+
+
+def test_numbers_that_are_none_are_shown_as_the_format_takes_them(opened, site, tmp_path):
+    values = np.array([[1, np.nan, np.inf, -500, 0.5, 1e-3, -0.0, 448]], "<f4")
+    (tmp_path / "nan.safetensors").write_bytes(packed(
+        {"w": {"dtype": "F32", "shape": [1, 8], "data_offsets": [0, 32]}}, values.tobytes()))
+    page = start(opened, site, "?format=fp8-e4m3&granularity=none&overflow=nan")
+    page.locator("#file-file").set_input_files(tmp_path / "nan.safetensors")
+    expect(page.locator("#panel h1")).to_contain_text("no error to measure", timeout=LOAD_MS)
+    expect(page.locator(".remarks")).to_contain_text("2 of the weights are NaN or infinity")
+    assert page.locator(".weight i").all_inner_texts()[:4] == ["1", "nan", "nan", "nan"]
+    page.locator("#field-format").select_option("int4")
+    expect(page.locator("[data-error-for]:not(:empty)").first).to_be_visible()
+
+
+def test_both_ternary_packings_light_up_together(opened, site):
+    page = start(opened, site, "?format=bitnet-5in8&rows=8")
+    expect(page.locator(".words")).to_have_count(2, timeout=LOAD_MS)
+    page.locator("#weight-7").hover()
+    lit = page.locator(".words").evaluate_all("""(all) => all.map((words) => {
+        const plain = getComputedStyle(words.querySelector('.b.o, .b.c[data-l="0"]')).backgroundColor;
+        const mine = [...words.querySelectorAll('.b.c[data-l~="7"]')];
+        return [mine.length, mine.every((one) => getComputedStyle(one).backgroundColor !== plain)];
+    })""")
+    assert lit == [[8, True], [2, True]]  # a byte of five digits; two bits of its own
+
+
+def test_measured_rows_are_sorted_as_numbers_and_models_change(opened, site):
+    page = start(opened, site)
+    page.locator("#measured-table").get_by_role("button", name="KL, nats").click()
+    cells = page.locator("#measured-table tbody td:nth-child(3)").evaluate_all("(all) => all.map((one) => Number(one.dataset.value))")
+    assert len(cells) > 20 and cells == sorted(cells) and cells[-1] > 10
+    page.get_by_role("link", name="tiny Qwen2").click()
+    expect(page.locator("#models")).to_contain_text("tiny Qwen2")
+    trained = page.locator("#measured-table tr", has_text="bitnet-2bit-trained")
+    expect(trained).to_contain_text("it was trained further, which the reference was not")
+    assert "noise" not in trained.inner_text()
+    expect(page.locator("#formats-table tr", has_text="int4-g64-asym")).to_contain_text("12.93")
+
+
+def test_a_plan_for_one_program_is_said_whole(opened, site):
+    page = start(opened, site)
+    expect(page.locator("#panel")).to_contain_text("llama.cpp has no type for int4-g64")
+    page.get_by_role("link", name="Plan with its types only.").click()
+    expect(page.locator("#panel")).not_to_contain_text("llama.cpp has no type for")
+    assert "attn_v" in page.locator("#llama-line").inner_text()
+    page.get_by_role("link", name="only what llm-compressor stores").click()
+    expect(page.locator("#panel")).not_to_contain_text("A recipe cannot say")
+    expect(page.locator("#recipe-text")).to_contain_text("the nearest there")
+
+
 def test_what_needs_no_numpy_works_before_it_comes(opened, site):
     page, watch = opened()
     held = []
