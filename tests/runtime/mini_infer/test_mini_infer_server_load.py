@@ -7,6 +7,7 @@ import asyncio
 import json
 import random
 import re
+import socket
 import threading
 import time
 
@@ -135,6 +136,22 @@ def test_peer_9_who_hangs_up_before_the_answer_is_dropped_too(stream, folders):
         assert len(server.engine.scheduler.queue) == 0 or server.service.statistics.waiting == 0
         first.close()
         server.settled(2)
+
+
+def test_who_asks_and_never_reads_holds_up_nobody(folders):
+    """The engine goes on to the end of its text, other clients are served, and its going away is noticed."""
+    body = json.dumps({"prompt": "a", "max_tokens": 120, "n": 4, "logprobs": 20, "stream": True}).encode()
+    head = f"POST {COMPLETIONS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    with running(folders[0], kv_blocks=1024) as server:
+        server.server.servers[0].sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # little lies on the way
+        with socket.create_connection(server.url.removeprefix("http://").split(":"), timeout=30) as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.sendall(head + body)
+            until(lambda: server.service.under_way == 4)
+            assert server.client.completions.create(model="tiny", prompt="a", max_tokens=3, temperature=0).choices[0].text == "bcd"
+            until(lambda: server.service.under_way == 0, 60)
+            assert server.service.statistics.finished["length"] == 5
+        server.settled()
 
 
 def test_a_full_queue_says_when_to_come_back(folders):

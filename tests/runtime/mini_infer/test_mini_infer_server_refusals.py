@@ -2,13 +2,16 @@
 
 import asyncio
 import json
+import random
 import socket
+from collections import Counter
 
 import openai
 import pytest
 from mini_infer_serving import LOOP, running, until, write_parrot
 
 from runtime.mini_infer.answers import Ask
+from runtime.mini_infer.server import schemas
 from runtime.mini_infer.server.application import Settings
 from runtime.mini_infer.service import Service
 from runtime.mini_infer.setup import Setup
@@ -119,6 +122,28 @@ def test_peer_4_conversations_that_cannot_be(more, field, parrot):
     body = json.dumps({"messages": HELLO, "max_tokens": 4} | more)
     found = error(parrot.http.post(CHAT, content=body, headers={"Content-Type": "application/json"}), 413 if len(body) > MOST_BODY else 400)
     assert len(body) > MOST_BODY or found["param"] == field
+
+
+NASTY = [None, True, 0, 1, -1, 2, 1.5, -0.0, 1e308, 1e-320, int("9" * 30), "", "a", "é🦜", "\ud800", "x" * 300, [], [0], [[]], [[1]], ["a", 1],
+         [None], {}, {"a": 1}, [{"type": "text", "text": "a"}], HELLO, [{"role": "system", "content": ""}], "none", "auto", 21, 264, [263], 1 << 63,
+         0.99, "<|end|>", "\u0000", {"include_usage": True}]
+
+
+def test_peer_4_bodies_made_at_random_are_served_or_refused(parrot):
+    """Up to three fields of each hold anything: no fault of ours, and every stream that begins ends."""
+    dice, seen = random.Random(1), Counter()
+    for _ in range(120):
+        path = dice.choice([CHAT, COMPLETIONS])
+        kind = schemas.ChatRequest if path == CHAT else schemas.CompletionRequest
+        body = {"max_tokens": 3} | ({"messages": HELLO} if path == CHAT else {"prompt": "hi"})
+        body |= {dice.choice(list(kind.model_fields)): dice.choice(NASTY) for _ in range(dice.randint(0, 3))}
+        answer = parrot.http.post(path, content=json.dumps(body), headers={"Content-Type": "application/json"})
+        seen[answer.status_code] += 1
+        if answer.headers["content-type"].startswith("text/event-stream"):
+            assert answer.text.endswith("[DONE]\n\n") and '"error"' not in answer.text
+        elif answer.status_code != 200:
+            error(answer, 404 if body.get("model", "tiny") not in ("tiny", None) and answer.status_code == 404 else 400)
+    assert seen[200] > 20 and seen[400] > 20
 
 
 def test_a_wrong_name_is_answered_with_the_nearest(parrot):
