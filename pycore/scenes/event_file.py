@@ -19,6 +19,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from pycore.errors import InputError
+from pycore.pack.safetensors import deeper
 from pycore.serving.limits import Limits
 from pycore.serving.plan import StepPlan
 from pycore.serving.policies.cache_aware import CacheAware
@@ -34,6 +35,7 @@ MARK, VERSION = "mini-infer events", 1
 POLICIES = {kind().name: kind for kind in (Chunked, Fcfs, DecodeFirst, Sjf, Priority, CacheAware, SloAware)}
 MOST_LINE, MOST_LINES, MOST_BLOCKS, MOST_TOKENS = 1 << 20, 200_000, 1 << 16, 1 << 20
 LARGEST = 1 << 62
+DEEPEST = 8  # levels of JSON; the format needs three
 LINES = "add, fork, abort, step, words, idle, end"
 
 
@@ -176,6 +178,9 @@ def parsed(lines: Iterable[str]) -> Iterator[Line]:
                              f"accepted: at most {MOST_LINES:,} lines of {MOST_LINE:,} characters")
         if not text.strip():
             continue
+        if text.count("[") + text.count("{") > DEEPEST and deeper(text.encode("utf-8", "replace"), DEEPEST):
+            raise InputError("events", text.strip()[:60], f"line {number}; accepted: one JSON object a line, at most "
+                             f"{DEEPEST} levels deep")
         try:
             content = json.loads(text, parse_constant=not_a_number)
         except (ValueError, RecursionError):
