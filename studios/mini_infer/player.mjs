@@ -82,9 +82,8 @@ function listen(element) {
 function recorded() {
   for (const [name, value] of [["scene", "recorded"], ["frame", "0"]]) document.getElementById(`field-${name}`).value = value;
 }
-for (const kind of ["change", "input"]) document.addEventListener(kind, ({ target }) => {
-  if (target.matches("[data-store=events]") || target.name === "events" && target.value) recorded();
-}, true);
+document.addEventListener("change", ({ target }) => { if (target.matches("[data-store=events]")) recorded(); }, true);
+document.addEventListener("input", ({ target }) => { if (target.name === "events" && target.value) recorded(); }, true);
 document.addEventListener("dragover", (event) => { if ([...event.dataTransfer.types].includes("Files")) event.preventDefault(); });
 document.addEventListener("drop", (event) => {
   const input = document.querySelector("[data-store=events]"), { files } = event.dataTransfer;

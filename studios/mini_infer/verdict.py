@@ -72,6 +72,11 @@ def percentage(value: float) -> str:
     return share(100 * value)
 
 
+def many(number: int, noun: str) -> str:
+    """'1 request', '12 requests'."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def lead(answer: Any) -> str:
     """What is on show, and how it was made."""
     query, film = answer.query, answer.film
@@ -85,7 +90,7 @@ def lead(answer: Any) -> str:
                 "the same scheduler and draws it.")
     size = f"{film.blocks:,} blocks of {film.block_size:,} tokens, {len(film.frames):,} frames"
     what = {"blocks": "The scheduler that the engine and the simulator run, driven by the events below",
-            "radix": f"{len(film.texts):,} prompts, their tokens {query.tokenizer}, asked of the same scheduler",
+            "radix": f"{many(len(film.texts), 'prompt')}, tokens are {query.tokenizer}, asked of the same scheduler",
             "museum": "One part of the engine is swapped for a faulty one; scheduler and requests are the same",
-            "recorded": f"{len(film.texts):,} requests of the file, played on the same scheduler"}[query.scene]
+            "recorded": f"{many(len(film.texts), 'request')} of the file, played on the same scheduler"}[query.scene]
     return plain(f"{what}; {size}. {TOY if query.scene != 'recorded' else ''}")

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, urlencode
 import pytest
 from page_fields import Seen, documented, watched
 
+from pycore.cli.mini_infer import COMMANDS
 from pycore.knobs import as_text, changed, from_url, to_url
 from pycore.systems.mini_infer import FAULTS, SCENES, answer
 from studios import explain, render
@@ -215,6 +216,8 @@ def test_a_recorded_run_is_held_against_its_file(pages):
     assert changed_file != page.answer.query.events
     found = page_of(to_url(dataclasses.replace(page.answer.query, events=changed_file)))
     assert "A law is broken in it" in view.headline(found) and found.player.strip.broken
+    deep = [*render.replies("mini_infer", to_url(view.Query(scene="recorded", events="[" * 100_000)), SOURCE)][-1]
+    assert deep["type"] == "invalid" and "at most 8 levels deep" in deep["message"]  # parsing it would end a page's Python
     nothing = page_of("scene=recorded")
     assert nothing.player is None and nothing.pool is None and "--events" in render.panel("mini_infer", nothing, SOURCE)
 
@@ -301,5 +304,6 @@ def test_template_reads_what_is_documented(pages):
     assert used - wanted == set(), "shown, not documented"
 
 
-def test_the_answer_is_the_same_from_python():
+def test_the_answer_is_the_same_from_python_and_the_command_exists():
+    assert view.COMMAND.split()[1] in COMMANDS
     assert answer(view.Query(frame=3)).frame == page_of("frame=3").answer.frame
