@@ -60,13 +60,22 @@ def absent(packages: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def put(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all: somebody else may be reading."""
+    """Write a file whole or not at all: somebody else may be reading. Raises SourceError where it cannot be written."""
     import tempfile  # slow to import, and a page writes seldom
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as part:
-        part.write(data)
-    os.replace(part.name, path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as part:
+            try:
+                part.write(data)
+                part.flush()
+            except OSError:
+                Path(part.name).unlink()
+                raise
+        os.replace(part.name, path)
+    except OSError as error:
+        raise SourceError(str(path), f"cannot be written: {error.strerror or error}; INFERENCE_STUDIOS_CACHE names another "
+                                     "folder") from None
 
 
 def keep_upload(name: str, data: bytes) -> str:

@@ -1,5 +1,8 @@
 """Files that do not travel with the code, and those of a reader."""
 
+import subprocess
+import sys
+
 import pytest
 
 from pycore import cache
@@ -55,3 +58,14 @@ def test_a_large_upload_is_refused(monkeypatch):
     monkeypatch.setattr(cache, "UPLOAD_LIMIT_BYTES", 1 << 20)
     with pytest.raises(SourceError, match="large.bin: has 1,048,577 bytes; accepted: at most 1 MiB"):
         cache.keep_upload("large.bin", bytes((1 << 20) + 1))
+
+
+def test_a_place_that_cannot_be_written_is_said_and_leaves_nothing(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(SourceError, match="INFERENCE_STUDIOS_CACHE names another"):
+        cache.put(tmp_path / "file" / "below", b"data")
+    limited = ("import resource, sys; from pathlib import Path; from pycore import cache; resource.setrlimit(resource.RLIMIT_FSIZE, (9, 9));"
+               "cache.put(Path(sys.argv[1]), bytes(100))")
+    found = subprocess.run([sys.executable, "-c", limited, str(tmp_path / "whole")], capture_output=True, text=True, check=False)
+    assert "SourceError" in found.stderr and "cannot be written: File too large" in found.stderr
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
