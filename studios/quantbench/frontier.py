@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from studios.explain import help_field, plain
-from studios.quantbench.names import also, figure
+from studios.quantbench.names import also, figure, perplexity
 
 FAMILIES = (("int", "integer"), ("nf", "normal float"), ("fp8", "float"), ("mxfp4", "float"), ("nvfp4", "float"),
             ("q", "GGUF"), ("bitnet", "ternary"), ("sparse", "2:4"))
@@ -73,7 +73,7 @@ def row(query: Any, bench: Any, point: Any, labels: dict[str, str], model: Any) 
         best=not point.dominated_by and not refused and point.sqnr_db == point.sqnr_db,
         beaten=point.fault or (f"{labels[point.dominated_by]} does better" if point.dominated_by else ""),
         kl="lossless" if found and found.lossless else figure(known.value if known else None, 3),
-        perplexity=figure(found.perplexity.value if found else None, 4),
+        perplexity=perplexity(found.perplexity.value if found else None),
         remark="by construction: the model's weights lie on this grid already" if found and found.lossless else "")
 
 

@@ -1,7 +1,7 @@
 """Whole models as they were measured, and projections one by one: where the textbook story holds and where not."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from studios.explain import help_field, plain
 from studios.quantbench.bits import Choice
 from studios.quantbench.error import step
 from studios.quantbench.frontier import same_numbers
-from studios.quantbench.names import also, figure
+from studios.quantbench.names import also, figure, perplexity
 
 PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
 STEPS = 7
@@ -167,11 +167,11 @@ def row(one: Any, here: bool) -> MeasuredRow:
         name=one.configuration, label=plain(one.label, 80), asked=here, trained=one.trained,
         bits=one.bits_per_weight, kl=kl.value if kl and kl.value > 0 and not one.lossless else None,
         low=kl.low if kl else None, high=kl.high if kl else None, best=not one.dominated_by, says=remarks(one),
-        texts=(figure(one.bits_per_weight, 4), figure(one.size_bytes / 1e6, 4), figure(one.perplexity.value, 4),
+        texts=(figure(one.bits_per_weight, 4), figure(one.size_bytes / 1e6, 4), perplexity(one.perplexity.value),
                figure(kl.value, 3) if kl else "–",
                "–" if one.top1_agreement is None else figure(100 * one.top1_agreement, 3),
                figure(one.decode_tokens_per_s, 3)),
-        spans=(span(one.perplexity, 4), span(kl, 3) if kl else ""))
+        spans=(span(one.perplexity, 4, perplexity), span(kl, 3) if kl else ""))
 
 
 def remarks(one: Any) -> tuple[str, ...]:
@@ -187,11 +187,11 @@ def remarks(one: Any) -> tuple[str, ...]:
     return tuple(plain(part, 200) for part in notes)
 
 
-def span(interval: Any, digits: int) -> str:
+def span(interval: Any, digits: int, write: Callable[[float, int], str] = figure) -> str:
     """'29.1 to 31.0', or ''."""
     if interval.low is None or interval.high is None or interval.low == interval.high:
         return ""
-    return f"{figure(interval.low, digits)} to {figure(interval.high, digits)}"
+    return f"{write(interval.low, digits)} to {write(interval.high, digits)}"
 
 
 def heat(model: Any, verdict: Any, names: dict[str, str]) -> Heat:

@@ -49,6 +49,13 @@ def figure(value: float | None, digits: int = 3, unit: str = "") -> str:
     return significant(value, digits).replace("-", "−") + (f" {unit}" if unit else "")
 
 
+def perplexity(value: float | None, digits: int = 4) -> str:
+    """A perplexity; of a ruined model, whose digits say nothing, the power of ten: '3.2e8'."""
+    if value is None or not 1e5 <= value < math.inf:
+        return figure(value, digits)
+    return scientific(f"{value:.2g}", value).replace("e+", "e")
+
+
 def small(value: float, digits: int = 4) -> str:
     """A weight: 0.01234, −0.5, 1.2e−7, nan, inf."""
     if not math.isfinite(value):

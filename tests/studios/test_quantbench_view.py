@@ -19,7 +19,7 @@ from pycore.quality import table
 from pycore.systems import quantbench
 from studios import explain, render
 from studios.quantbench import charts, files, view
-from studios.quantbench.names import Held, figure, plain_number, small
+from studios.quantbench.names import Held, figure, perplexity, plain_number, small
 
 EXAMPLES = {row["name"]: row for row in render.examples("quantbench")}
 HOSTILE = "\"><script>alert(1)</script>{{ 7*7 }}{% for x in y %}<img src=x onerror=alert(2)>"
@@ -380,6 +380,10 @@ def test_numbers_are_short(value, text, control):
     assert small(value).replace("e−", "e-").replace("e+0", "e").replace("e+", "e") == text
     if control:
         assert plain_number(value).replace("e+0", "e") == control and float(plain_number(value)) == pytest.approx(value, rel=5e-3)
+
+
+def test_a_ruined_models_perplexity_is_short():
+    assert [perplexity(value) for value in (None, 26.2363, 3349.47, 3.22524e8, math.inf)] == ["–", "26.24", "3349", "3.2e8", "∞"]
 
 
 def test_escaped_links_stay_links(pages):
