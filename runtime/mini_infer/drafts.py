@@ -115,7 +115,9 @@ class DraftModel:
             items = plan.items
             going = {item.sequence_id: item for item in items if item.drafts}
             ahead = {name: samplers[name].supposed() for name in going}
-            guesses = {name: Guess() for name in going}
+            self.guesses = guesses = {name: Guess() for name in going}
+            if not items:  # a step that only moves blocks
+                return guesses
             logits = self._run([self._part(item, item.start, item.count - item.drafts) for item in items], texts, guesses)
             place = 0
             while going:
@@ -126,7 +128,6 @@ class DraftModel:
                 if going:
                     parts = [self._part(item, item.start + place, 1) for item in going.values()]
                     logits = self._run(parts, texts, guesses)
-        self.guesses = guesses
         return guesses
 
     def _part(self, item: Scheduled, start: int, count: int) -> Scheduled:

@@ -13,7 +13,7 @@ from pycore.errors import InputError
 from pycore.serving.limits import Limits
 from pycore.serving.prefix import chain
 
-SETTINGS = settings(max_examples=40, deadline=None)
+SETTINGS = settings(max_examples=25, deadline=None)
 
 
 @dataclass

@@ -51,7 +51,7 @@ def passes(model, monkeypatch) -> list[int]:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=12, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=8, deadline=None, suppress_health_check=QUIET)
 @given(data=st.data())
 def test_greedy_text_is_that_of_transformers_under_any_schedule(policy, data, pairs):
     """Draft models that are right and ones that are wrong, look-ups; forks, aborts, stops, swaps, pools down to one text."""
@@ -68,10 +68,10 @@ def test_greedy_text_is_that_of_transformers_under_any_schedule(policy, data, pa
     run = drive(engine, data.draw(arrivals()), data.draw(actions()))
     judge(run, theirs)
     for name, end in run.ends.items():
-        assert end.finish in ("stop", "length", "aborted") or policy == "slo_aware shed"
+        assert end.finish in ("stop", "length", "aborted") or end.finish == "refused" and policy == "slo_aware shed", end
         assert end.finish in ("aborted", "refused") or run.output(name)
     now = engine.statistics()
-    assert now.accepted <= now.drafted and (speculation.draft is not ours or now.accepted >= 0.5 * now.drafted)
+    assert now.accepted <= now.drafted and now.wasted >= now.drafted - now.accepted - len(run.texts)
 
 
 @pytest.mark.parametrize("sampling", [
@@ -240,7 +240,7 @@ def test_what_is_said_has_the_models_own_distribution(draft, sampling, small):
 def test_a_wrong_rule_would_be_seen(name, wrong, small, monkeypatch):
     target, theirs, other = small
     monkeypatch.setattr(acceptance, name, wrong)
-    counts, _ = drawn(target, Speculation(tokens=2, draft=other), SAMPLINGS["all"])
+    counts, _ = drawn(target, Speculation(tokens=2, draft=other), SAMPLINGS["all"], requests=10)
     assert p_value(counts, exact(theirs, SAMPLINGS["all"])) < 1e-6
 
 
@@ -317,6 +317,16 @@ def alone(model, tokens: list[int]) -> torch.Tensor:
         forward(model, cache, batch([item], {"a": tokens}, 8))
     layers = range(model.configuration.layers)
     return torch.stack([torch.stack(cache.read(layer, torch.tensor([range(blocks)]))) for layer in layers])[:, :, 0, :, :len(tokens)]
+
+
+def test_a_step_that_only_moves_blocks_is_one_for_the_draft_too(pairs):
+    """Two texts that do not fit together swap each other out; the step that brings one back computes nothing."""
+    ours, theirs = pairs["Qwen2"]
+    engine = Engine.of(ours, blocks=10, block_size=8, preemption="swap", host_blocks=12, speculation=Speculation(tokens=2, draft=ours),
+                       limits=Limits(max_sequences=4, max_batched_tokens=40, max_model_length=128, reserve_known=False))
+    run = drive(engine, [(0, Generation(id=str(name), prompt=text(30, name), max_tokens=30)) for name in range(2)])
+    assert judge(run, theirs) == 60 and {one.finish for one in run.ends.values()} == {"length"}
+    assert any(plan.swapped_in and not plan.items for plan in run.plans)
 
 
 def test_samples_of_one_prompt_speculate_each_for_itself(ours, theirs):
