@@ -79,7 +79,7 @@ def page(answer: Any) -> Page:
     said = verdict(answer, ledger)
     film, frame = answer.film, answer.frame
     ledger.section("Memory in this frame")
-    memory = bars(film, frame, answer.waste, ledger) if answer.waste else None
+    memory = bars(film, frame, answer.waste, answer.query.model, ledger) if answer.waste else None
     ledger.section("Speculation")
     drafts = cascade(answer, ledger) if answer.waterfall else None
     query = answer.query

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pycore.scenes.film import Film, Frame
 from pycore.scenes.waste import Comparison
 from pycore.units import binary_bytes
-from studios.explain import Ledger, Number, help_field
+from studios.explain import Ledger, Number, help_field, plain
 from studios.marks import percent
 
 NAMES = {"paged": ("Paged", "blocks as they are needed, a shared one once", 3),
@@ -38,14 +38,16 @@ class Bars:
     says: str = help_field("whose memory it is")
     spared: Number | None = help_field("tokens that sharing spares in this frame, or None")
     token: Number = help_field("bytes of a token")
+    model: str = help_field("whose keys and values that are")
 
 
-def bars(film: Film, frame: Frame, found: Comparison, ledger: Ledger) -> Bars:
+def bars(film: Film, frame: Frame, found: Comparison, model: str, ledger: Ledger) -> Bars:
     """The bars of a frame; the scale is that of the widest over the film, so that they grow as it goes on."""
     most = max(max(one.waste.longest, one.waste.doubling, one.waste.exact, one.waste.paged) for one in film.frames)
     sequences, tokens = frame.waste.sequences, frame.waste.unshared
     return Bars(
         bars=tuple(bar(one, most, ledger) for one in found.allocations), token=ledger.number(found.bytes_per_token),
+        model=plain(model, 80),
         spared=ledger.number(found.spared) if found.spared.value else None,
         says=f"{sequences:,} sequence{'' if sequences == 1 else 's'} with {tokens:,} tokens in memory" if sequences else
         "nobody holds memory in this frame")

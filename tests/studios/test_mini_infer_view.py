@@ -211,8 +211,10 @@ def test_wasted_slots_are_those_of_refused_guesses():
 def test_a_recorded_run_is_held_against_its_file(pages):
     page = pages["recorded"]
     assert page.player.last == page.answer.count > 8 and all(law.holds for law in page.laws) and page.tree
+    assert page.answer.film.first_broken() is None and page.player.strip.broken == ""
+    assert any("Decided alike" == law.name for law in followed(page.answer.query, "?frame=5").laws)
     assert any("Recorded from smollm2-135m" in note for note in page.notes)
-    changed_file = page.answer.query.events.replace('["0",7,1,0,5]', '["0",7,1,0,9]')
+    changed_file = page.answer.query.events.replace('["0",7,1,5]', '["0",7,1,9]')
     assert changed_file != page.answer.query.events
     found = page_of(to_url(dataclasses.replace(page.answer.query, events=changed_file)))
     assert "A law is broken in it" in view.headline(found) and found.player.strip.broken
