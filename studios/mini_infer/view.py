@@ -14,6 +14,7 @@ from pycore.systems import mini_infer
 from studios.explain import Group, Ledger, Number, help_field, plain
 from studios.mini_infer import charts as drawings
 from studios.mini_infer import files
+from studios.mini_infer.dials import Dial, dials
 from studios.mini_infer.film import Law, Player, laws, player, stepper
 from studios.mini_infer.links import Choice, also
 from studios.mini_infer.museum import Museum, museum
@@ -61,6 +62,7 @@ class Page:
     found: tuple[Found, ...] = help_field("what every prompt found")
     presets: tuple[Choice, ...] = help_field("prompts to start from")
     typed: str = help_field("the script or the prompts as they stand, for the field beside the picture")
+    dials: tuple[Dial, ...] = help_field("fields of the question that are set beside the picture")
     museum: Museum | None = help_field("the exhibit")
     cascade: Cascade | None = help_field("drafts step by step")
     ledger: tuple[Group, ...] = help_field("every number on the page, explained")
@@ -88,6 +90,7 @@ def page(answer: Any) -> Page:
         notes=tuple(map(plain, answer.notes)), player=the_player(answer),
         laws=laws(frame) if film else (), pool=pool(film, frame) if film else None, bars=memory,
         tree=tree(frame) if film and query.scene in ("radix", "recorded") else None,
+        dials=dials(query),
         found=found(answer.conversation) if answer.conversation else (), presets=presets(query),
         museum=museum(query, answer.exhibit) if answer.exhibit else None, cascade=drafts, ledger=ledger.groups())
 

@@ -9,6 +9,7 @@ from studios.explain import Ledger, Number, help_field, plain
 from studios.marks import percent
 from studios.mini_infer.waste import share
 
+MOST = 6  # steps drawn at a time
 STYLES = {"accepted": "accepted", "rejected": "rejected", "not reached": "unread"}
 
 
@@ -43,7 +44,8 @@ class Fall:
 class Cascade:
     """The steps up to the frame, and what many steps measured."""
 
-    falls: tuple[Fall, ...] = help_field("newest first")
+    falls: tuple[Fall, ...] = help_field("the newest few, newest first")
+    before: str = help_field("how many steps came before those, or ''")
     text: tuple[tuple[str, str], ...] = help_field("(kind, tokens): 'prompt', 'draft' or 'own', in order")
     figures: tuple[tuple[str, Number], ...] = help_field("(what, figure) of many steps")
     says: str = help_field("how measured and closed form stand beside each other")
@@ -70,7 +72,8 @@ def cascade(answer: Any, ledger: Ledger) -> Cascade:
         ("best draft length", worth.best_length, None), ("break-even acceptance", worth.break_even_acceptance, chance),
         ("slower from this batch on", worth.slowdown_batch, None)))
     return Cascade(
-        falls=tuple(fall(one, one.number == frame) for one in reversed(steps)), text=text(found, steps), figures=figures,
+        falls=tuple(fall(one, one.number == frame) for one in reversed(steps[-MOST:])), text=text(found, steps),
+        before=before(len(steps) - MOST), figures=figures,
         says=beside(found), rows=tuple((one.draft_tokens, significant(one.expected), significant(one.measured))
                                        for one in found.curve),
         worth=worth.verdict, where=where(answer), gains=gains,
@@ -88,6 +91,12 @@ def where(answer: Any) -> str:
     return plain(f"{deployment.model.name} with {query.draft_model} as its draft on {deployment.accelerator.name}, "
                  f"{query.batch:,} sequences of {query.context:,} tokens, {query.draft_tokens} draft tokens a step, at the "
                  "acceptance measured above")
+
+
+def before(count: int) -> str:
+    """What is no longer drawn."""
+    return "" if count < 1 else "One step came before: undo shows it" if count == 1 else (
+        f"{count:,} steps came before: undo shows them")
 
 
 def falls(step: Step) -> str:

@@ -202,6 +202,21 @@ def test_a_fault_is_brought_back_and_repaired(opened, site):
     expect(page.locator(".happenings a[aria-current]")).to_have_class("missed")
 
 
+def test_a_draft_is_made_better_and_worse(opened, site):
+    page = start(opened, site, "?scene=speculation")
+    before = page.locator("h1").inner_text()
+    page.locator("#dial-similarity").fill("10")
+    expect(page.locator("#field-similarity")).to_have_value("10")
+    expect(page.locator("h1")).not_to_have_text(before)
+    expect(page.locator(".dials b").nth(1)).to_have_text("10")
+    assert page.locator(".draft.rejected").count() > 0
+    page.locator("#dial-temperature").select_option("0")
+    expect(page.locator("#field-temperature")).to_have_value("0")
+    page.locator("#move-1").click()
+    at(page, 1)
+    expect(page.locator(".cascade > li")).to_have_count(1)
+
+
 def test_no_motion_where_none_is_wanted(opened, site):
     page = start(opened, site, reduced_motion="reduce")
     expect(page.locator("[data-play]")).to_be_disabled()

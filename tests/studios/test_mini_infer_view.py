@@ -196,7 +196,16 @@ def test_a_step_shows_every_guess_and_who_wrote_what():
         assert all(bool(draft.draw) == (guess.draw is not None) for draft, guess in zip(fall.drafts, step.guesses, strict=True))
     written = " ".join(words for _, words in page.cascade.text).split()
     assert written == list(page.answer.waterfall.text)[:len(written)]
-    assert page_of("scene=speculation").cascade.falls[0].number == len(steps)
+    whole = page_of("scene=speculation").cascade
+    assert [fall.number for fall in whole.falls] == [12, 11, 10, 9, 8, 7] and whole.before.startswith("6 steps came before")
+
+
+def test_dials_are_the_fields_of_the_question():
+    page = page_of("scene=speculation&draft_tokens=6&temperature=0.5")
+    by_name = {dial.field: dial for dial in page.dials}
+    assert (by_name["draft_tokens"].value, by_name["draft_tokens"].low, by_name["draft_tokens"].high) == ("6", 1, 16)
+    assert [choice for choice, chosen in by_name["temperature"].choices if chosen] == ["0.5"]
+    assert not page_of("").dials
 
 
 def test_wasted_slots_are_those_of_refused_guesses():
