@@ -22,6 +22,7 @@ MOST = 1 << 20
 ROW_ENDS = re.compile(r"[\n;]")
 SEPARATORS = re.compile(r"[\s,\[\]]+")
 EDIT = re.compile(r"([0-9]{1,9})\s*[=:]\s*(\S+)")
+EMPTY_PLACE = re.compile(r",\s*,")
 NUMBERS = "numbers separated by commas or spaces (0.1, -2e-3, nan, inf); a new line or ; begins a row"
 
 
@@ -112,7 +113,9 @@ def rows_of(text: str) -> list[list[float]]:
 
 
 def numbers(line: str) -> list[float]:
-    """The numbers of one row. Raises InputError at the first thing that is none."""
+    """The numbers of one row. Raises InputError at the first thing that is none, a place left empty included."""
+    if EMPTY_PLACE.search(line):
+        raise InputError("values", line, "accepted: a number between two commas")
     return [number(part, "values", NUMBERS) for part in SEPARATORS.split(line) if part]
 
 

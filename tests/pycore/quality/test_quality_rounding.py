@@ -100,3 +100,10 @@ def test_large_weights_are_not_kept_by_format(monkeypatch):
     changed = edited(base, "3=1")
     assert ours(changed, one) == oracle(changed.values, one)
     assert rounding.whole.cache_info().currsize == before
+
+
+@pytest.mark.parametrize("text", ["1,,2", "1, ,2;3,4,5", ",,"])
+def test_a_number_left_out_is_told_not_skipped(text):
+    with pytest.raises(InputError, match="between two commas"):
+        typed(text)
+    assert typed("[1, 2],\n[3, 4]").values.tolist() == [[1, 2], [3, 4]]
