@@ -16,6 +16,7 @@ from transformers.generation.candidate_generator import PromptLookupCandidateGen
 from pycore.errors import InputError
 from pycore.serving.limits import Limits
 from runtime.mini_infer import acceptance, files
+from runtime.mini_infer import engine as engine_module
 from runtime.mini_infer.cache import Cache
 from runtime.mini_infer.drafts import DraftModel, Index
 from runtime.mini_infer.engine import Engine, Generation
@@ -71,7 +72,8 @@ def test_greedy_text_is_that_of_transformers_under_any_schedule(policy, data, pa
         assert end.finish in ("stop", "length", "aborted") or end.finish == "refused" and policy == "slo_aware shed", end
         assert end.finish in ("aborted", "refused") or run.output(name)
     now = engine.statistics()
-    assert now.accepted <= now.drafted and now.wasted >= now.drafted - now.accepted - len(run.texts)
+    cut = sum(end.finish == "stop" for end in run.ends.values())  # after a stop, a guess that was right is in vain too
+    assert 0 <= now.wasted - (now.drafted - now.accepted) <= cut and now.accepted <= now.drafted
 
 
 @pytest.mark.parametrize("sampling", [
@@ -390,6 +392,49 @@ def test_a_guess_that_makes_the_model_overflow_is_rejected_and_leaves_nothing_be
     run = drive(engine, [(0, Generation(id="a", prompt=text(20), max_tokens=30)), (3, Generation(id="b", prompt=text(20), max_tokens=30))])
     assert run.texts["a"] == run.texts["b"] == plain.texts["a"] and judge(run, theirs) == 60
     assert torch.isfinite(engine.cache.storage).all() and engine.statistics().accepted == 0
+
+
+@pytest.mark.parametrize("failing", ["run", "guess"])
+def test_a_step_that_fails_among_guesses_ends_those_in_it_and_nobody_else(failing, ours, theirs, monkeypatch):
+    """Whether the model fails or the draft: no block stays behind, and none of theirs is found again."""
+    engine = Engine.of(ours, blocks=32, speculation=Speculation(tokens=3, draft=ours))
+    for name in range(2):
+        engine.add(Generation(id=str(name), prompt=text(40, name), max_tokens=20))
+    engine.step()
+    engine.step()
+
+    def fails(*arguments):
+        engine.cache.storage.fill_(torch.nan)
+        engine.drafter.cache.storage.fill_(torch.nan)
+        raise RuntimeError("out of memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine_module if failing == "run" else engine.drafter, failing, fails)
+        ends = engine.step()
+    assert {(one.id, one.finish) for one in ends} == {("0", "error"), ("1", "error")}
+    assert engine.idle and engine.scheduler.check().used == 0 == engine.scheduler.check().cached
+    run = drive(engine, [(0, Generation(id="0", prompt=text(40), max_tokens=20))])
+    assert judge(run, theirs) == 20 and run.ends["0"].usage.acceptance == 1.0
+
+
+def test_a_clients_function_that_fails_among_accepted_guesses_ends_its_request_there(ours, theirs):
+    heard: list[int] = []
+
+    def hears(token: int) -> bool:
+        heard.append(token)
+        return 1 // (4 - len(heard)) == 99
+
+    engine = Engine.of(ours, blocks=32, speculation=Speculation(tokens=5, draft=ours))
+    engine.add(Generation(id="bad", prompt=text(20), max_tokens=20, stop_when=hears))
+    engine.add(Generation(id="good", prompt=text(20, 1), max_tokens=20))
+    outputs = []
+    while not engine.idle:
+        outputs += engine.step()
+        engine.scheduler.check()
+    bad = [one for one in outputs if one.id == "bad"]
+    assert [one.choice.token for one in bad if one.choice] == heard[:3] and bad[-1].finish == "error"
+    assert "ZeroDivisionError" in bad[-1].reason and len(heard) == 4
+    assert sum(one.id == "good" and one.choice is not None for one in outputs) == 20
 
 
 def test_what_does_not_go_together_is_refused_by_name(ours, random_model, small):
