@@ -33,9 +33,9 @@ class Choices:
     model: str = knob("smollm2-135m", "Model", group=MODEL,
                       help="smollm2-135m (fetched once), a folder as transformers writes it, a .gguf file, or a Hub name.")
     dtype: str = knob("float32", "Weights", choices=NUMBERS, group=MODEL,
-                      help="Numbers of weights and arithmetic. A CPU that has no 16-bit arithmetic computes in float32.")
-    device: str = knob("auto", "Device", choices=("auto", "cpu", "cuda", "mps"), group=MODEL,
-                       help="Where it runs. auto = a GPU that torch can use, else the CPU.")
+                      help="Numbers of weights and arithmetic. What has no arithmetic for 16 bits computes in float32.")
+    device: str = knob("auto", "Device", group=MODEL,
+                       help="Where it runs: auto (a GPU that torch can use, else the CPU), cpu, cuda, cuda:1, mps.")
     linear: str = knob("auto", "Projections", choices=LINEARS, group=MODEL,
                        help="auto = the weights' own numbers, by the fastest way of multiplying that this CPU has. "
                             "float32 = torch's own way. int8 = 8-bit weights and inputs on a CPU: faster, another text. "

@@ -10,7 +10,7 @@ import torch
 from pycore.errors import SourceError
 from pycore.systems.mini_infer_setup import KV_FORMATS
 from runtime.mini_infer import files, room, rope, source, words
-from runtime.mini_infer.kv_formats import kv_format
+from runtime.mini_infer.kv_formats import kv_format, plain_name
 from runtime.mini_infer.words import Words
 from runtime.models.configuration import Configuration
 from runtime.models.gguf import Gguf, open_gguf
@@ -22,7 +22,8 @@ Tensors = list[dict[str, object]]
 def facts(name: str, *, dtype: str = "float32", device: str = "auto", hashes: bool = False,
           say: source.Say = lambda text: None) -> dict[str, object]:
     """All of it, as plain data. Raises StudioError where the model could not be run either."""
-    where, numbers = source.resolve_device(device), source.resolve_dtype(dtype)
+    where = source.resolve_device(device)
+    numbers = source.computed_in(dtype, where, say)
     path = source.find(name, say)
     opened = None if path.is_dir() else open_gguf(path)
     sizes = files.configuration_of(path)
@@ -34,7 +35,8 @@ def facts(name: str, *, dtype: str = "float32", device: str = "auto", hashes: bo
         "architecture": sizes.architecture, "parameters": room.weight_bytes(sizes, numbers) // numbers.itemsize,
         "sizes": {one: value for one, value in sizes.as_dict().items() if one not in ("architecture", "rope_base")},
         "rope": scaling(path, opened, sizes), "tokenizer": about(found),
-        "kinds": dict(Counter(str(one["kind"]) for one in tensors)), "tensors": tensors, "dtype": dtype, "device": where,
+        "kinds": dict(Counter(str(one["kind"]) for one in tensors)), "tensors": tensors, "dtype": plain_name(numbers),
+        "device": where,
     } | fits(sizes, numbers, where)
 
 

@@ -3,6 +3,7 @@
 What does not fit is refused at start, with what would.
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from pycore.nouns import AttentionGroup, Model
 from pycore.units import binary_bytes
 from pycore.vram.kv import per_token
 from pycore.vram.parameters import parameters
+from runtime.mini_infer.arithmetic import native
 from runtime.mini_infer.kv_formats import BITS, KvFormat, kv_format
 from runtime.models.configuration import Configuration
 
@@ -61,7 +63,7 @@ def free_bytes(device: torch.device | str) -> int | None:
         return torch.cuda.mem_get_info(device)[0]
     if kind == "mps":
         return torch.mps.recommended_max_memory() - torch.mps.current_allocated_memory()
-    return min((found for found in (_available(), _below_limit()) if found is not None), default=None)
+    return min((found for found in (_available() or _physical(), _below_limit()) if found is not None), default=None)
 
 
 def _available() -> int | None:
@@ -70,6 +72,14 @@ def _available() -> int | None:
         lines = dict(line.split(":", 1) for line in MEMORY.read_text(encoding="ascii").splitlines())
         return int(lines["MemAvailable"].split()[0]) << 10
     except (OSError, KeyError, ValueError):
+        return None
+
+
+def _physical() -> int | None:
+    """All the memory there is, where the kernel does not say what is free of it (macOS): more can be had in no case."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # Windows has no such question
         return None
 
 
@@ -88,10 +98,22 @@ def refuse_weights(one: Configuration, dtype: torch.dtype, device: torch.device 
     if free is None or need <= free:
         return
     half = need * 2 // dtype.itemsize
-    way = ("in 16 bits they take " + binary_bytes(half) if dtype.itemsize > 2 and half <= free
+    sixteen = any(native(numbers, device) for numbers in (torch.bfloat16, torch.float16))
+    way = ("in 16 bits they take " + binary_bytes(half) if sixteen and dtype.itemsize > 2 and half <= free
            else "a smaller model, or a device with more memory")
     raise InputError("model", f"weights of {binary_bytes(need)} in {_said(dtype)}",
                      f"{binary_bytes(free)} are free on {device}; {way}")
+
+
+def refuse_host(blocks: int, room: Room, device: torch.device | str) -> None:
+    """Raise InputError where so many blocks of main memory do not fit beside the pool, with how many would."""
+    free = free_bytes("cpu")
+    if not blocks or free is None:
+        return
+    left = max(0, free - room.bytes) if torch.device(device).type == "cpu" else free
+    if blocks * room.block_bytes > left:
+        raise InputError("host_blocks", blocks, f"{binary_bytes(left)} of main memory are free: room for "
+                                                f"{left // room.block_bytes:,} blocks of {room.block_bytes:,} bytes")
 
 
 def pool(one: Configuration, kept: KvFormat, *, block_size: int, length: int, sequences: int, blocks: int = 0,

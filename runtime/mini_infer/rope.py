@@ -92,7 +92,8 @@ def _from_parameters(data: Mapping[str, object], given: Mapping[str, object]) ->
     if kind == "default" or kind not in KINDS:
         return Rope(base=base, kind=kind)
     factor = float(given["factor"])
-    original = int(given.get("original_max_position_embeddings") or data.get("original_max_position_embeddings")
+    # Where both places name the context before scaling, `transformers` goes by the outer one.
+    original = int(data.get("original_max_position_embeddings") or given.get("original_max_position_embeddings")
                    or data["max_position_embeddings"])
     if kind == "linear":
         return Rope(base=base, kind=kind, factor=factor)

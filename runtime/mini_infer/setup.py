@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from pycore.errors import InputError
+from pycore.errors import InputError, UnknownName
 from pycore.serving.blocks import BlockPool
 from pycore.serving.limits import Limits
 from pycore.serving.scheduler import Scheduler
@@ -14,7 +14,7 @@ from runtime.mini_infer.cache import Cache
 from runtime.mini_infer.engine import Engine
 from runtime.mini_infer.kv_formats import KvFormat, kv_format, plain_name
 from runtime.mini_infer.model import Model
-from runtime.mini_infer.room import Room, free_bytes, pool, token_bytes
+from runtime.mini_infer.room import Room, free_bytes, pool, refuse_host, token_bytes
 from runtime.mini_infer.speculation import Speculation
 
 Say = Callable[[str], None]
@@ -44,8 +44,10 @@ class Setup(Choices):
         return self.max_model_length or context
 
     def kept(self, model: Model) -> KvFormat:
-        """The format of keys and values."""
+        """The format of keys and values. Raises InputError where the device has no such numbers."""
         name = plain_name(model.dtype) if self.kv_format == "auto" else self.kv_format
+        if name == "fp8" and model.device.type == "mps":
+            raise InputError("kv_format", name, "accepted on mps, which has no 8-bit floats: int8, int4, or 16 and 32 bits")
         return kv_format(name, model.configuration.head_width)
 
     def room(self, model: Model, draft: Model | None = None) -> Room:
@@ -61,8 +63,7 @@ class Setup(Choices):
             return None
         if self.draft == N_GRAM:
             return Speculation(tokens=self.draft_tokens)
-        from runtime.mini_infer.source import open_source
-        draft = open_source(self.draft, dtype=plain_name(model.dtype), device=str(model.device), say=say).model
+        draft = self._draft(model, say)
         prepare(draft, "auto", say)
         return Speculation(tokens=self.draft_tokens, draft=draft)
 
@@ -77,6 +78,7 @@ class Setup(Choices):
         limits = Limits(max_sequences=self.max_sequences, max_batched_tokens=self.max_batched_tokens,
                         max_model_length=self.length(model), draft_tokens=speculation.tokens if speculation else 0)
         room, kept = self.room(model, speculation.draft if speculation else None), self.kept(model)
+        refuse_host(self.host_blocks, room, model.device)
         prepare(model, self.linear, say)
         blocks = BlockPool(room.blocks, self.block_size, prefix_caching=self.prefix_caching)
         scheduler = Scheduler(policy(self.policy), blocks, limits, preemption=self.preemption, host_blocks=self.host_blocks,
@@ -84,6 +86,18 @@ class Setup(Choices):
         cache = Cache(model.configuration, room.blocks, self.block_size, host_blocks=self.host_blocks,
                       dtype=model.dtype, device=model.device, kept=kept)
         return Engine(model, scheduler, cache=cache, speculation=speculation)
+
+    def _draft(self, model: Model, say: Say) -> Model:
+        """The draft model, opened once its words are as many as the model's."""
+        from runtime.mini_infer import files, source
+        try:
+            theirs = files.configuration_of(source.find(self.draft, say)).vocabulary
+        except UnknownName as error:
+            raise InputError("draft", self.draft, f"{error.accepted}, or {N_GRAM}") from None
+        if theirs != model.configuration.vocabulary:
+            raise InputError("draft", f"{self.draft}, of {theirs:,} tokens",
+                             f"accepted: a model with the same {model.configuration.vocabulary:,} tokens")
+        return source.open_source(self.draft, dtype=plain_name(model.dtype), device=str(model.device), say=say).model
 
     @staticmethod
     def _plain(model: Model) -> KvFormat:
@@ -105,6 +119,6 @@ def prepare(model: Model, linear: str, say: Say) -> None:
         if projections.eight(model, fine=linear == "int8-fine"):
             say(f"projections in 8 bits ({linear})")
             return
-        say("this machine has no 8-bit kernel for this model: float32 stands in")
+        say(f"this machine has no 8-bit kernel for this model: {plain_name(model.dtype)} stands in")
     if linear != "float32" and not isinstance(model.head, projections.Tuned):
         say("projections: " + autotune.tune(model))

@@ -9,7 +9,7 @@ import torch
 
 from pycore.cache import place
 from pycore.errors import InputError, SourceError, UnknownName
-from runtime.mini_infer import files, hub, room, words
+from runtime.mini_infer import arithmetic, files, hub, room, words
 from runtime.mini_infer.model import Model
 from runtime.mini_infer.words import Words
 from runtime.models.gguf import open_gguf
@@ -18,7 +18,7 @@ from runtime.models.supply import SMOLLM2, fetch, file_digest
 
 DEFAULT = "smollm2-135m"
 NUMBERS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-DEVICE = re.compile(r"auto|cpu|mps|cuda(:[0-9]{1,3})?")
+DEVICE = re.compile(r"auto|cpu|mps(:0)?|cuda(:[0-9]{1,3})?")  # torch itself calls the only one mps:0
 Say = Callable[[str], None]
 
 
@@ -42,7 +42,8 @@ def open_source(name: str, *, dtype: str = "float32", device: str = "auto", say:
 
     Raises SourceError, ConfigError, UnknownName, InputError (no such device, no room for its weights).
     """
-    where, numbers = resolve_device(device), resolve_dtype(dtype)
+    where = resolve_device(device)
+    numbers = computed_in(dtype, where, say)
     path = find(name, say)
     found = folder_words(path, name) if path.is_dir() else words.from_gguf(open_gguf(path), name)
     sizes = files.configuration_of(path)
@@ -91,6 +92,16 @@ def resolve_dtype(name: str) -> torch.dtype:
     return NUMBERS[name]
 
 
+def computed_in(name: str, device: str, say: Say) -> torch.dtype:
+    """The numbers that a model asked for in these is computed in on a device; where that is float32 instead, `say` is told.
+    Raises InputError."""
+    numbers = resolve_dtype(name)
+    found = arithmetic.computed(numbers, device)
+    if found != numbers:
+        say(f"{device} has no arithmetic for {name}: float32 stands in")
+    return found
+
+
 def resolve_device(name: str) -> str:
     """'auto', 'cpu', 'cuda', 'cuda:1' or 'mps' as a device of torch that is here. Raises InputError."""
     if not isinstance(name, str) or not DEVICE.fullmatch(name):
@@ -99,7 +110,7 @@ def resolve_device(name: str) -> str:
     metal = torch.backends.mps.is_available()
     if name == "auto":
         return "cuda" if cards else "mps" if metal else "cpu"
-    if name == "mps" and not metal or name.startswith("cuda") and int(name.partition(":")[2] or 0) >= cards:
+    if name.startswith("mps") and not metal or name.startswith("cuda") and int(name.partition(":")[2] or 0) >= cards:
         here = ["cpu"] + [f"cuda:{index}" for index in range(cards)] + ["mps"] * metal
         raise InputError("device", name, f"accepted: what torch finds here: {', '.join(here)}")
     return name

@@ -60,6 +60,20 @@ def test_rope_of_older_checkpoints_gives_the_same_frequencies(scaled):
     assert rope.from_config(new, "new") == rope.from_config(old, "old")
 
 
+@pytest.mark.parametrize("kind", ["yarn", "llama3"])
+def test_of_two_contexts_before_scaling_the_outer_one_counts_as_in_transformers(kind, sizes):
+    """As Phi 3 writes it; what is inside says another number."""
+    from transformers import LlamaConfig
+    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
+    scaled = {"rope_theta": 500.0} | SCALED[kind]
+    data = sizes | {"original_max_position_embeddings": 64, "rope_parameters": scaled}
+    expected = LlamaRotaryEmbedding(LlamaConfig(**data | {"rope_parameters": dict(scaled)}))
+    found = rope.from_config(data, "config.json")
+    torch.testing.assert_close(found.frequencies(8), expected.inv_freq)
+    assert found.original == 64 != scaled["original_max_position_embeddings"]
+
+
 @pytest.mark.parametrize(("kind", "architecture"), [("Llama", "llama"), ("Qwen2", "qwen2")])
 def test_a_gguf_file_gives_the_model_that_it_was_written_from(kind, architecture, gguf_of, random_model):
     model = random_model(kind, rope_parameters={"rope_theta": 500.0, "rope_type": "default"})
@@ -168,7 +182,7 @@ def test_peer_12_rope_base_is_read_from_both_places(sizes):
 def test_damaged_files_are_refused_in_words(tmp_path, sizes):
     config = tmp_path / "config.json"
     for text, said in (("[]", "not a JSON object"), ("[" * 100_000, "JSON"), (json.dumps({"model_type": "llama"}), "vocab_size"),
-                       (json.dumps(sizes | {"model_type": "llama", "num_attention_heads": "4"}), "config.json"),
+                       (json.dumps(sizes | {"model_type": "llama", "num_attention_heads": "4"}), "heads = '4'"),
                        (json.dumps(sizes | {"model_type": "llama"}), "safetensors")):
         config.write_text(text)
         with pytest.raises((SourceError, ConfigError), match=said):

@@ -11,7 +11,9 @@ import pytest
 import torch
 
 from pycore.errors import InputError, SourceError, UnknownName
-from runtime.mini_infer import hub, make_model, source
+from runtime.mini_infer import hub, make_model, room, source
+from runtime.mini_infer.arithmetic import native
+from runtime.mini_infer.facts import facts
 from runtime.models.supply import SMOLLM2
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -138,7 +140,36 @@ def test_a_folder_is_opened_with_its_words_and_its_hashes(model):
     one = source.open_source(str(model))
     assert one.name == str(model) and one.files == (model / "model.safetensors",) and len(one.hashes()["model.safetensors"]) == 64
     assert one.model.dtype == torch.float32 and one.words.template is not None
-    assert source.open_source(str(model), dtype="bfloat16").model.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("has", [True, False])
+def test_numbers_that_a_device_would_only_imitate_are_not_computed_in(has, model, monkeypatch):
+    """Imitated, 16 bits take several times as long as 32: a CPU without them computes in float32, and says so."""
+    for place, name in ((torch.ops.mkldnn, "_is_mkldnn_bf16_supported"), (torch.ops.mkldnn, "_is_mkldnn_fp16_supported"),
+                        (torch.cpu, "_is_avx512_bf16_supported"), (torch.cpu, "_is_amx_tile_supported")):
+        monkeypatch.setattr(place, name, lambda: has, raising=False)
+    said = []
+    for name in ("bfloat16", "float16"):
+        opened = source.open_source(str(model), dtype=name, device="cpu", say=said.append)
+        assert opened.model.dtype == (getattr(torch, name) if has else torch.float32)
+        assert facts(str(model), dtype=name, device="cpu")["dtype"] == (name if has else "float32")
+    assert len(said) == (0 if has else 2) and all("float32 stands in" in one for one in said)
+    need = room.weight_bytes(opened.model.configuration, torch.float32)
+    monkeypatch.setattr("runtime.mini_infer.room.free_bytes", lambda device: need * 3 // 4)
+    with pytest.raises(InputError) as caught:
+        source.open_source(str(model), device="cpu")
+    assert ("in 16 bits they take" in str(caught.value)) == has  # what would not be done is no advice
+
+
+def test_old_x86_has_no_bfloat16_whatever_its_library_says(monkeypatch):
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True, raising=False)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False, raising=False)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False, raising=False)
+    for machine, has in (("x86_64", False), ("AMD64", False), ("aarch64", True)):
+        monkeypatch.setattr("platform.machine", lambda machine=machine: machine)
+        assert native(torch.bfloat16, "cpu") is has
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation)
+    assert not native(torch.bfloat16, "cuda") and native(torch.float16, "cuda:1") and native(torch.bfloat16, "mps")
 
 
 def test_an_end_that_the_model_does_not_have_is_refused(model, tmp_path):
@@ -173,5 +204,6 @@ def test_devices_that_are(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     assert source.resolve_device("auto") == source.resolve_device("mps") == "mps"
+    assert source.resolve_device(str(torch.device("mps", 0))) == "mps:0"  # as a model there says: its draft goes there, too
     with pytest.raises(InputError):
         source.resolve_dtype("float64")
