@@ -533,8 +533,10 @@ def test_a_message_that_does_not_fit_ends_no_talk(model):
     terminal.until("> ")
     terminal.type("x" * 900 + "\n")
     terminal.until("/reset begins anew")
+    terminal.until("> ")
     terminal.type("Go on\n")
     terminal.until("tokens out")
+    terminal.until("> ")  # only there does Ctrl-D mean the end: typed earlier, it may be lost
     terminal.type("\x04")
     assert terminal.process.wait(60) == 0
     os.close(terminal.leader)
