@@ -69,7 +69,7 @@ class KvFormat:
     @property
     def format(self) -> Format:
         """It as the sizing formulas know formats."""
-        return Format(id=f"kv-{self.name}", name=self.name, family="KV cache", scope="kv",
+        return Format(id=f"mini-infer-kv-{self.name}", name=self.name, family="KV cache", scope="kv",
                       bits_per_weight=8 * self.row_bytes / self.head_width, block_elements=self.head_width,
                       block_bytes=self.row_bytes)
 
