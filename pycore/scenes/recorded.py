@@ -249,7 +249,8 @@ def playing(lines: Iterable[str], first: int) -> Iterator[int | Film]:
     if not player.frames:
         raise InputError("events", f"{player.scheduler.steps:,} steps",
                          "accepted: a file with at least one request, and a first step that it has")
-    yield player.film(notes=remarks(player, header, last))
+    fullest = max(player.frames, key=lambda frame: (frame.used, len(frame.tables), frame.number))
+    yield player.film(opens=fullest.number, notes=remarks(player, header, last))
 
 
 def remarks(player: Player, header: Header, last: object) -> tuple[str, ...]:
