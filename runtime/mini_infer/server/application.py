@@ -74,30 +74,30 @@ class Endpoints:
         self.tokenising = ThreadPoolExecutor(TOKENISERS, "tokenising")
 
     def join(self, app: FastAPI) -> None:
-        """Put them under their paths."""
-        app.get("/health")(self.health)
-        app.get("/metrics")(self.scrape)
-        app.get("/v1/models")(self.models)
-        app.get("/v1/models/{name:path}")(self.model)
-        app.post("/v1/completions")(self.completions)
-        app.post("/v1/chat/completions")(self.chat)
+        """Put them under their paths. As plain routes: of the functions behind its own, FastAPI keeps what they belong to for
+        ever, and the engine of a server that has ended would stay in memory."""
+        for path, endpoint in (("/health", self.health), ("/metrics", self.scrape), ("/v1/models", self.models),
+                               ("/v1/models/{name:path}", self.model)):
+            app.add_route(path, endpoint, methods=["GET"])
+        app.add_route("/v1/completions", self.completions, methods=["POST"])
+        app.add_route("/v1/chat/completions", self.chat, methods=["POST"])
 
-    async def health(self) -> Response:
+    async def health(self, request: Request) -> Response:
         """200 while requests are taken, else 503 and why."""
         trouble = self.service.trouble
         return JSONResponse({"status": trouble or "ok"}, status_code=503 if trouble else 200)
 
-    async def scrape(self) -> Response:
+    async def scrape(self, request: Request) -> Response:
         """Prometheus' text format."""
         return Response(self.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
-    async def models(self) -> Response:
+    async def models(self, request: Request) -> Response:
         """The one model."""
         return JSONResponse({"object": "list", "data": [self._card()]})
 
-    async def model(self, name: str) -> Response:
+    async def model(self, request: Request) -> Response:
         """The same by its name."""
-        requests.check_model(self.service, name)
+        requests.check_model(self.service, request.path_params["name"])
         return JSONResponse(self._card())
 
     def _card(self) -> dict[str, object]:

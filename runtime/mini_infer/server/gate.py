@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Sequence
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from runtime.mini_infer.server.refusals import Refusal
@@ -44,6 +45,8 @@ class Gate:
             await self.app(scope, receive, named)
         except Refusal as refusal:
             await refusal.response()(scope, receive, named)
+        except ClientDisconnect:  # gone before all of the request had come: nobody is there to be told anything
+            return
         except Exception:
             LOG.exception("request %s", name)
             if begun:
