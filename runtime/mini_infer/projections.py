@@ -89,13 +89,18 @@ class Eight(Projection):
         return coarse.add_(small, alpha=1 / (2 * INT8_RANGE))
 
 
+def engines() -> list[str]:
+    """The quantised kernels that torch has here."""
+    return torch.backends.quantized.supported_engines
+
+
 def widest_code() -> int | None:
     """The largest weight that the 8-bit kernel multiplies exactly on this CPU; None where there is no such kernel.
 
     Without AVX-512 VNNI it adds two products in 16 bits, which overflow for 8-bit weights: 7 bits do not. Tried, not
     looked up.
     """
-    if "fbgemm" not in torch.backends.quantized.supported_engines:
+    if "fbgemm" not in engines():
         return None
     for widest in (INT8_RANGE, INT7_RANGE):
         weight = torch.full((16, 64), float(widest))
