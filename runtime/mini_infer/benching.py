@@ -76,7 +76,7 @@ def text_error(reference: Engine, engine: Engine, words: Words, text: Path) -> d
     """What this engine's numbers do to a text's logits, beside an engine of the model's own. Raises SourceError,
     InputError."""
     try:
-        tokens = words.encode(text.read_text(encoding="utf-8"))[:MOST_TEXT_TOKENS]
+        tokens = words.encode(text.read_text(encoding="utf-8"))[:min(MOST_TEXT_TOKENS, engine.model.configuration.context)]
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(str(text), f"cannot be read as text: {error}", "text") from None
     expected = logits(reference.model, tokens)
