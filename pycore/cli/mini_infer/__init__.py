@@ -16,6 +16,7 @@ COMMANDS = {
     "chat": "Talk with a model; Ctrl-C ends an answer, not the talk (needs torch).",
     "info": "A model's sizes, tokenizer and memory a token, and what fits here (needs torch).",
     "prove": "Cold = prefix hit = chunked = preempted and resumed = batch of one, held logit by logit (needs torch).",
+    "soak": "Minutes of random requests, rude clients and too small a pool: no leak, no wrong text, no hang (needs torch).",
     "speedup": "What speculation saves here: the same texts with guesses and without, side by side (needs torch).",
     "bench": "How fast a model reads and writes here, at several numbers of requests at once (needs torch).",
     "make-model": "A small model of random weights, or a tiny trained one, to try everything on (needs torch).",

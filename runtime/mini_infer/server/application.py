@@ -74,8 +74,8 @@ class Endpoints:
         self.tokenising = ThreadPoolExecutor(TOKENISERS, "tokenising")
 
     def join(self, app: FastAPI) -> None:
-        """Put them under their paths. As plain routes: of the functions behind its own, FastAPI keeps what they belong to for
-        ever, and the engine of a server that has ended would stay in memory."""
+        """Put them under their paths. As plain routes: what the functions behind its own belong to, FastAPI keeps for ever,
+        and so would the engine of a server that has ended stay in memory."""
         for path, endpoint in (("/health", self.health), ("/metrics", self.scrape), ("/v1/models", self.models),
                                ("/v1/models/{name:path}", self.model)):
             app.add_route(path, endpoint, methods=["GET"])

@@ -1,0 +1,302 @@
+"""The soak itself: half a minute of it holds, and each kind of fault that it looks for is found when it is there."""
+
+import json
+import logging
+import re
+import socket
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import replace
+from random import Random
+
+import httpx
+import pytest
+import transformers
+from mini_infer_serving import running, until, write_model
+
+from pycore.cli import errors
+from pycore.cli.mini_infer import mini_infer
+from pycore.cli.mini_infer import soak as command
+from pycore.serving.blocks import BlockPool
+from runtime.mini_infer import make_model, worker
+from runtime.mini_infer.engine import Engine
+from runtime.mini_infer.server.application import Endpoints
+from runtime.mini_infer.server.sending import EventStream
+from runtime.mini_infer.service import Service
+from runtime.mini_infer.soak import KINDS, MUST, Bounds, settings, soak
+from runtime.mini_infer.soaking import asks, watch
+from runtime.mini_infer.soaking.oracle import Known, known
+from runtime.mini_infer.soaking.watch import Memory
+from runtime.mini_infer.source import open_source
+
+QUICK = Bounds(deadline_s=3.0, settle_s=2.0, stints=1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("soak") / "tiny"
+    make_model.make(place, make_model.sizes("qwen3", layers=2, width=64, heads=4, kv_heads=2, context=512))
+    return place
+
+
+@pytest.fixture(scope="module")
+def source(folder):
+    return open_source(str(folder), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def prompts(source):
+    return known(source, lambda text: None)
+
+
+@pytest.fixture
+def brief(source, prompts, monkeypatch):
+    """A soak of some seconds; its prompts are answered once for all tests."""
+    monkeypatch.setattr("runtime.mini_infer.soak.known", lambda source, say: prompts)
+    return lambda seconds=1.5, bounds=QUICK, **more: soak(source, seconds=seconds, bounds=bounds, **more)
+
+
+def test_the_known_answers_are_those_of_transformers(folder, prompts):
+    """Greedy text of another implementation, for each prompt as far as it is known."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    words = transformers.AutoTokenizer.from_pretrained(folder)
+    assert len(prompts) >= 20 and any(one.chat for one in prompts) and any(len(one.prompt) > 80 for one in prompts)
+    for one in prompts[::4]:
+        ids = words(one.said, return_tensors="pt").input_ids if not one.chat else words.apply_chat_template(
+            [{"role": role, "content": content} for role, content in one.said], add_generation_prompt=True, return_tensors="pt",
+            return_dict=True).input_ids
+        assert tuple(ids[0].tolist()) == one.prompt
+        found = model.generate(ids, max_new_tokens=len(one.tokens), do_sample=False, eos_token_id=None, pad_token_id=0)
+        assert tuple(found[0, len(one.prompt):].tolist()) == one.tokens
+
+
+def test_half_a_minute_holds(brief, monkeypatch):
+    """Each setting has its turn, and everything that is looked for happens."""
+    monkeypatch.setattr("runtime.mini_infer.soak.SAYS_EVERY_S", 0.5)
+    said = []
+    found = brief(12.0, Bounds(), say=said.append, concurrency=12, seed=3)
+    assert found.holds, found.as_dict()
+    assert found.stints == len(KINDS) and all(found.counts[name] > 0 for name in MUST) and found.counts["greedy texts"] > 50
+    assert 0 < found.health["median_s"] <= found.health["p99_s"] <= found.health["largest_s"] < 5.0
+    assert found.memory["first_bytes"] > 1 << 20 and found.memory["growth_bytes"] <= found.memory["accepted_bytes"]
+    assert any(re.match(r"\d+ of 12 s: \d+ requests", line) for line in said)
+
+
+def test_a_block_that_is_never_given_back_is_found(brief, monkeypatch):
+    real = BlockPool.release
+    monkeypatch.setattr(BlockPool, "release", lambda self, table: real(self, tuple(table)[1:]) if Random(len(self.queue)).random() < 0.2
+                        else real(self, table))
+    found = brief()
+    assert not found.holds and "leak" in found.kinds, found.kinds
+    assert any("block" in fault.words for fault in found.faults if fault.kind == "leak")
+
+
+def test_a_text_that_is_remembered_for_ever_is_found(brief, monkeypatch):
+    kept, real = [], worker.Worker.enter
+    monkeypatch.setattr(worker.Worker, "enter", lambda self, answer: (kept.append(answer), real(self, answer))[1])
+    found = brief()
+    words = [fault.words for fault in found.faults if fault.kind == "leak"]
+    assert any("remembers" in one and "Answer" in one for one in words), found.faults
+    kept.clear()
+
+
+def test_a_thread_and_a_socket_that_are_left_are_found(brief, monkeypatch):
+    over, left, real = threading.Event(), [], Service.start
+
+    def start(self):
+        threading.Thread(target=over.wait, name="forgotten", daemon=True).start()
+        left.append(socket.socket())
+        real(self)
+
+    monkeypatch.setattr(Service, "start", start)
+    try:
+        found = brief(1.0)
+    finally:
+        over.set()
+        for one in left:
+            one.close()
+    words = " ".join(fault.words for fault in found.faults)
+    assert "threads are left" in words and "forgotten" in words and "sockets are left" in words
+
+
+@pytest.mark.parametrize("rarely", [40])
+def test_a_wrong_token_is_found(rarely, brief, monkeypatch):
+    """One in so many, wherever it falls."""
+    real, count = Engine._chosen, [0]
+
+    def chosen(self, names, logits, guesses):
+        count[0] += 1
+        if count[0] % rarely == 0:
+            logits = logits.flip(-1)
+        return real(self, names, logits, guesses)
+
+    monkeypatch.setattr(Engine, "_chosen", chosen)
+    found = brief()
+    assert set(found.kinds) == {"wrong output"}, found.kinds
+    assert any("alone it is" in fault.words and fault.settings.startswith("stint") for fault in found.faults)
+
+
+def test_another_answers_piece_is_found(brief, monkeypatch):
+    """Texts of one request change places now and then."""
+    real = worker.Worker._tell
+
+    def tell(self, output, now):
+        sample = self._samples[output.id]
+        if output.choice is not None and sample.tokens == 2 and sample.texts:
+            sample.texts[0] += "!"
+        real(self, output, now)
+
+    monkeypatch.setattr(worker.Worker, "_tell", tell)
+    assert "wrong output" in brief(1.0).kinds
+
+
+def test_an_answer_that_never_ends_is_found(brief, monkeypatch):
+    """One text in thirty is forgotten by the engine's thread."""
+    real, count = worker.Worker._over, [0]
+
+    def over(self, name, piece, now):
+        count[0] += 1
+        if count[0] % 30:
+            real(self, name, piece, now)
+
+    monkeypatch.setattr(worker.Worker, "_over", over)
+    found = brief(1.2)
+    assert found.kinds["hang"] > 0 and any("no end within 3.0 s" in fault.words for fault in found.faults)
+    assert found.kinds["leak"] > 0  # and it is under way still
+
+
+def test_a_loop_that_stands_still_is_found(brief, monkeypatch):
+    real = Endpoints.scrape
+
+    async def scrape(self, request):
+        time.sleep(0.4)
+        return await real(self, request)
+
+    monkeypatch.setattr(Endpoints, "scrape", scrape)
+    found = brief(1.5, replace(QUICK, deadline_s=60.0, settle_s=20.0, health_s=0.3))
+    assert "health" in found.kinds and any("an answer took" in fault.words for fault in found.faults) and found.health["largest_s"] > 0.3
+
+
+def test_a_stream_that_breaks_off_and_a_fault_in_a_log_are_found(brief, monkeypatch):
+    real, count = EventStream._events, [0]
+
+    async def events(self):
+        async for event in real(self):
+            count[0] += 1
+            if count[0] % 100 == 0:
+                logging.getLogger("mini_infer").error("something is wrong")
+                return
+            yield event
+
+    monkeypatch.setattr(EventStream, "_events", events)
+    found = brief(1.0)
+    assert {"wrong answer", "logged"} <= found.kinds.keys()
+    assert any("breaks off" in fault.words for fault in found.faults)
+
+
+def test_memory_that_grows_is_found_and_memory_that_does_not_is_not(monkeypatch):
+    sizes = iter([])
+    monkeypatch.setattr(watch, "memory_bytes", lambda: next(sizes))
+    for rate, noise in ((0, 0), (0, 1 << 20), (1 << 20, 1 << 20)):
+        dice, memory = Random(1), Memory()
+        sizes = iter([int(rate * second + noise * dice.random()) + (1 << 28) for second in range(100)])
+        for second in range(100):
+            memory.take(float(second))
+        drift = memory.drift()
+        assert drift.seconds == 74 and abs(drift.bytes_per_s - rate) < 0.02 * (1 << 20)
+        assert abs(drift.growth - 74 * rate) < 2 << 20
+    assert Memory().drift() is None
+
+
+def test_settings_have_room_for_one_longest_text_and_not_for_all(source):
+    seen = set()
+    for number in range(40):
+        made = settings(number, Random(number), 100)
+        assert 100 <= made.kv_blocks * made.block_size < 100 * 6 and made.checked() == made
+        seen.add((made.preemption, made.draft))
+    assert seen == set(KINDS)
+
+
+def test_the_requests_follow_from_the_seed_and_are_of_every_kind(prompts):
+    one, two = ([asks.draw(Random(f"7/{number}"), prompts, 200) for number in range(300)] for _ in range(2))
+    assert one == two
+    assert {asked.way for asked in one} == {"whole", "stream", "leaves", "hangs up", "is gone", "half a body", "malformed", "look"}
+    fields = OrderedDict.fromkeys(name for asked in one if isinstance(asked.body, dict) for name in asked.body)
+    assert {"stream", "n", "stop", "logprobs", "top_logprobs", "seed", "temperature", "top_k", "echo", "messages", "prompt",
+            "include_stop_str_in_output", "ignore_eos", "stream_options", "repetition_penalty"} <= fields.keys()
+
+
+def test_stops_are_looked_for_in_the_whole_text(source):
+    words = source.words
+    ids = words.encode("one two three")
+    one = Known(said="x", prompt=words.encode("x"), tokens=ids, logprobs=(0.0,) * len(ids), slack=0.0, words=words)
+    assert one.expected(len(ids)) == one.expected(len(ids), stops=["four"])
+    cut = one.expected(len(ids), stops=["three", "e two"])
+    assert (cut.text, cut.finish) == ("on", "stop") and one.expected(len(ids), stops=["e two"], include=True).text == "one two"
+    assert cut.tokens.start <= len(words.encode("one two")) and cut.tokens.stop == len(ids) + 1
+    ended = replace(one, tokens=(*ids[:2], words.end[0], *ids[2:]))
+    assert ended.expected(4).finish == "stop" and ended.expected(4).tokens == range(3, 4)
+    assert ended.expected(4, ends=False).finish == "length"
+
+
+# What a soak has found, each once more by itself -----------------------------------------------------------------------
+
+
+def test_who_goes_away_in_the_middle_of_a_request_is_no_fault_of_the_server(tmp_path, caplog):
+    write_model(tmp_path)
+    with running(tmp_path) as server:
+        port = int(server.url.rpartition(":")[2])
+        for path in ("/v1/completions", "/v1/chat/completions"):
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                client.sendall(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                               "Content-Length: 100\r\n\r\n{".encode())
+                time.sleep(0.1)
+        until(lambda: server.http.get("/health").status_code == 200)
+        server.settled()
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def test_nothing_of_a_server_that_has_ended_stays_in_memory(tmp_path):
+    write_model(tmp_path)
+    before = watch.alive()
+    with running(tmp_path) as server:
+        assert server.http.get("/health").status_code == 200
+        httpx.post(server.url + "/v1/completions", json={"prompt": "a"}, trust_env=False).raise_for_status()
+        assert (watch.alive() - before)["Service"] == 1
+        server.http.close()
+    del server
+    until(lambda: not watch.alive() - before)
+
+
+# The command -----------------------------------------------------------------------------------------------------------
+
+
+def call(capsys, *arguments):
+    status = errors.run(mini_infer, ["soak", *(str(one) for one in arguments)], "mini-infer")
+    return status, *capsys.readouterr()
+
+
+def test_the_command_says_what_it_saw(folder, capsys, monkeypatch):
+    status, out, err = call(capsys, folder, "--minutes", 0.05, "--json", "--concurrency", 8)
+    document = json.loads(out)
+    assert document["kinds"] == {} and document["holds"] == (not document["never"]) and status == (not document["holds"])
+    assert document["counts"]["requests"] > 10 and document["stints"] == 4 and document["concurrency"] == 8
+    assert "prompts answered alone" in err
+
+
+def test_the_command_exits_with_1_and_words_where_something_is_wrong(folder, capsys, monkeypatch):
+    monkeypatch.setattr(Endpoints, "health", lambda self, request: 1 / 0)
+    status, out, err = call(capsys, folder, "--minutes", 0.02)
+    assert status == 1 and "health: 500" in out and "It does not hold" in out and "Traceback" not in err
+
+
+@pytest.mark.parametrize(("arguments", "said"), [(("--minutes", 0), "minutes"), (("--minutes", "nan"), "minutes"), (("--concurrency", 1), "concurrency"),
+                                                 (("/no/where",), "/no/where"), (("--seed", -1), "seed")])
+def test_bad_input_is_named(arguments, said, capsys):
+    status, out, err = call(capsys, *arguments)
+    assert status == 2 and said in err and not out and "Traceback" not in err
+
+
+def test_help_says_what_the_list_of_commands_says():
+    assert command.command.help.strip() == mini_infer.lines["soak"]
