@@ -22,6 +22,7 @@ from runtime.mini_infer.engine import Engine
 from runtime.mini_infer.generation import Generation
 from runtime.mini_infer.kv_formats import KvFormat
 from runtime.mini_infer.model import Model
+from runtime.mini_infer.quality import logits
 from runtime.mini_infer.replay import Arrival, Virtual, play
 from runtime.mini_infer.setup import Say, Setup, prepare
 from runtime.mini_infer.simulated import differences
@@ -116,16 +117,17 @@ def court(source: Source, setup: Setup, more: Sequence[str], tokens: int, say: S
 
     Raises InputError for a text that has no token, and for texts that with their answers are longer than its context.
     """
-    prepare(source.model, setup.linear, say)
-    kept = setup.kept(source.model)
-    prompts = []
+    kept, prompts = setup.kept(source.model), []
     for text in (*TEXTS, *more):
         prompts.append(source.words.encode(text))
         if not prompts[-1]:
             raise InputError("prompt", text, "accepted: text of at least one token")
-    found = Court(model=source.model, kept=kept, prompts=tuple(prompts), tokens=tokens,
-                  tolerance=EXACT if source.model.dtype == kept.stored == torch.float32 and "int8" not in setup.linear
-                  else ROUNDED)
+    exact = source.model.dtype == kept.stored == torch.float32 and "int8" not in setup.linear
+    fitting = [prompt[:source.model.configuration.context] for prompt in prompts]
+    before = [] if exact else [logits(source.model, prompt) for prompt in fitting]
+    prepare(source.model, setup.linear, say)
+    tolerance = EXACT if exact else max(ROUNDED, own_error(source.model, kept, fitting, before))
+    found = Court(model=source.model, kept=kept, prompts=tuple(prompts), tokens=tokens, tolerance=tolerance)
     room = source.model.configuration.context - (found.longest - tokens)
     if room < 2:
         raise InputError("prompt", f"{found.longest - tokens} tokens", "accepted: texts that leave room for two "
@@ -133,6 +135,16 @@ def court(source: Source, setup: Setup, more: Sequence[str], tokens: int, say: S
     if tokens > room:
         raise InputError("max_tokens", tokens, f"accepted: at most {room}, which the longest prompt leaves of the context")
     return found
+
+
+def own_error(model: Model, kept: KvFormat, prompts: Sequence[Sequence[int]], before: Sequence[torch.Tensor]) -> float:
+    """How far the numbers chosen move a logit from `before`, as a share of the largest beside it: the most over all tokens.
+
+    A sum in another order tips a number over to the next code, and layers carry that on: two ways may be as far apart as
+    the numbers are from what they stand for, and no farther.
+    """
+    found = [logits(model, prompt, kept) for prompt in prompts]
+    return max(float(((new - old).abs().amax(1) / old.abs().amax(1)).max()) for new, old in zip(found, before, strict=True))
 
 
 WAYS = (
