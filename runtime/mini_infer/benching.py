@@ -72,12 +72,20 @@ def processor(info: Path = Path("/proc/cpuinfo")) -> str:
     return named or platform.processor() or platform.machine()
 
 
-def text_error(reference: Engine, engine: Engine, words: Words, text: Path) -> dict[str, object]:
-    """What this engine's numbers do to a text's logits, beside an engine of the model's own. Raises SourceError,
-    InputError."""
+def text_tokens(engine: Engine, words: Words, text: Path) -> tuple[int, ...]:
+    """The tokens of a file, as many as the context and MOST_TEXT_TOKENS hold. Raises SourceError, InputError."""
     try:
-        tokens = words.encode(text.read_text(encoding="utf-8"))[:min(MOST_TEXT_TOKENS, engine.model.configuration.context)]
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(str(text), f"cannot be read as text: {error}", "text") from None
+        found = words.encode(text.read_bytes().decode("utf-8"))
+    except OSError as error:
+        raise SourceError(str(text), f"cannot be read: {error.strerror or error}", "text") from None
+    except UnicodeDecodeError as error:
+        raise SourceError(str(text), f"not UTF-8 text: byte at offset {error.start:,}", "text") from None
+    if len(found) < 2:
+        raise InputError("text", text, "accepted: a text of at least 2 tokens")
+    return found[:min(MOST_TEXT_TOKENS, engine.model.configuration.context)]
+
+
+def text_error(reference: Engine, engine: Engine, tokens: tuple[int, ...]) -> dict[str, object]:
+    """What this engine's numbers do to a text's logits, beside an engine of the model's own. Raises InputError."""
     expected = logits(reference.model, tokens)
     return asdict(compare(expected, logits(engine.model, tokens, engine.cache.kept), tokens))

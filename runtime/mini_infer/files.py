@@ -115,7 +115,8 @@ def filled(model: Model, tensors: Iterable[tuple[str, Tensor]], source: str) -> 
         if name not in absent:
             raise SourceError(source, f"has tensor {name!r} twice")
         _check(name, tensor, places[name], source)
-        places[name].copy_(tensor)
+        place = places[name]
+        place.copy_(tensor.to(place.dtype) if tensor.dtype == torch.float64 else tensor)  # a device need not have 64 bits
         absent.discard(name)
     if absent:
         raise SourceError(source, "lacks " + ", ".join(sorted(absent)[:5]) + (" and more" if len(absent) > 5 else ""))

@@ -38,6 +38,8 @@ def sizes(architecture: str = "qwen3", *, vocabulary: int = 512, layers: int = 4
     says its last token again. Raises InputError, ConfigError."""
     if width % heads or width // heads % 2:
         raise InputError("width", width, f"accepted: an even number for each of {heads} heads")
+    if heads % kv_heads:
+        raise InputError("kv_heads", kv_heads, f"accepted: a number that divides {heads} heads")
     if vocabulary < LEAST_TOKENS:
         raise InputError("vocabulary", vocabulary, f"accepted: at least {LEAST_TOKENS}: every byte and three special tokens")
     return Configuration(architecture=architecture, vocabulary=vocabulary, layers=layers, width=width, heads=heads,

@@ -57,8 +57,9 @@ def compare(reference: Tensor, found: Tensor, tokens: Sequence[int]) -> Error:
     """Logits beside a reference's, both (tokens, vocabulary). Raises InputError for a text of one token."""
     if len(tokens) < 2:
         raise InputError("text", f"{len(tokens)} tokens", "at least 2")
+    reference, found = reference.cpu(), found.cpu()  # they may come from two devices, and not every one has 64 bits
     ours, theirs = found.double().log_softmax(-1), reference.double().log_softmax(-1)
-    following = torch.tensor(tokens[1:], device=found.device)[:, None]
+    following = torch.tensor(tokens[1:])[:, None]
     difference = (found - reference).double()
     return Error(
         tokens=len(tokens), logit_error=float(difference.square().mean().sqrt() / reference.double().std()),

@@ -41,8 +41,9 @@ Examples:
   mini-infer museum
 
 \b
-Exit status: 0 answered; 1 answered, and an equality does not hold (prove); 2 the question cannot be answered (the message
-says why); 3 a fault of this program; 130 interrupted. Colour only on a terminal; NO_COLOR turns it off.
+Exit status: 0 answered; 1 answered, and what should hold does not (prove, soak, speedup, events); 2 the question cannot be
+answered (the message says why); 3 a fault of this program; 130 interrupted. Colour only on a terminal; NO_COLOR turns it
+off.
 """
 
 

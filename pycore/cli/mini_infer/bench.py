@@ -45,10 +45,12 @@ def command(word: str | None, concurrency: str, prompt: int, written: int, round
     options["max_sequences"] = options.get("max_sequences") or max(16, *asked)
     chosen = chosen_by(options, word)
     found, benching = opened(chosen), engine.part("benching")
+    # Read before the rounds, which may take minutes.
+    tokens = None if text is None else benching.text_tokens(found.engine, found.source.words, text)
     result = benching.bench(found.engine, asked, prompt, written, rounds, say)
-    if text is not None:
+    if tokens is not None:
         plain = opened(chosen_by({}, chosen.model))
-        result["logits"] = benching.text_error(plain.engine, found.engine, found.source.words, text)
+        result["logits"] = benching.text_error(plain.engine, found.engine, tokens)
     if as_json:
         output.write_json({"model": found.source.name, "linear": chosen.linear} | result)
     else:

@@ -206,6 +206,17 @@ def test_peer_13_bfloat16_is_no_further_from_float32_than_transformers_is(folder
     assert 0 < mine < 1.25 * divergence(theirs(model.to(torch.bfloat16), text))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_peer_13_angles_are_taken_in_float32_whatever_the_weights_are(dtype, folder_of, random_model):
+    """Frequencies of 16 bits turn what is a thousand tokens away by another angle: too little to see in a small model's logits."""
+    theirs = random_model("Qwen2", max_position_embeddings=2048)
+    positions = torch.arange(2048)
+    cosines, sines = theirs.model.rotary_emb(torch.empty(1, dtype=dtype), positions[None])
+    mine = files.load(folder_of(theirs)[0], dtype).turn(positions)
+    half = cosines.shape[-1] // 2
+    assert torch.equal(mine[0][:, 0], cosines[0]) and torch.equal(mine[1][:, 0, half:], sines[0][:, half:])
+
+
 def test_peer_13_norms_are_taken_in_float32_whatever_the_weights_are(pairs):
     from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
 

@@ -45,6 +45,12 @@ def test_host_blocks_that_main_memory_does_not_hold_are_refused_with_what_it_doe
     assert Setup(kv_blocks=16, host_blocks=most, preemption="swap").engine(opened).cache.host.shape[2] == most
 
 
+def test_a_small_model_s_heads_are_named_where_they_do_not_divide():
+    with pytest.raises(InputError, match="divides 4 heads") as caught:
+        make_model.sizes(heads=4, kv_heads=3)
+    assert caught.value.field == "kv_heads"
+
+
 def test_metal_has_no_8_bit_floats(opened):
     model = SimpleNamespace(device=torch.device("mps", 0), dtype=torch.float16, configuration=opened.model.configuration)
     with pytest.raises(InputError, match="no 8-bit floats"):
