@@ -2,6 +2,7 @@
 list in which they were found; what concerns files, bfloat16 and sampling's edges is tested beside those."""
 
 import gc
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -17,6 +18,7 @@ from runtime.mini_infer import engine as engine_module
 from runtime.mini_infer.cache import Cache
 from runtime.mini_infer.engine import Engine, Generation
 from runtime.mini_infer.sampling import Sampling
+from runtime.mini_infer.speculation import Speculation
 
 
 @pytest.fixture
@@ -258,24 +260,42 @@ def test_peer_15_prompts_that_wait_do_not_hold_up_those_who_decode(ours, theirs)
 
 
 def test_peer_16_keys_and_values_are_kept_once(ours):
-    """Nothing that a step made outlives it: the memory of all tensors is that of the model and the pool."""
-    engine = Engine.of(ours, blocks=40)
-    run = begun(engine, asked("a", 60, max_tokens=20), asked("b", 33, 1, max_tokens=20))
-    take(run)
-
+    """Nothing that a step made outlives it: with two prompts under way the memory of all tensors is what it was with none."""
     def held() -> int:
         gc.collect()
         stores = {one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in gc.get_objects()
                   if type(one) is torch.Tensor}
         return sum(stores.values())
 
+    engine = Engine.of(ours, blocks=40)
+    finish(begun(engine, asked("first", 20)))
     before = held()
-    for _ in range(5):
+    run = begun(engine, asked("a", 60, max_tokens=20), asked("b", 33, 1, max_tokens=20))
+    for _ in range(6):
         take(run)
-    assert abs(held() - before) < engine.cache.bytes_per_block
+        assert abs(held() - before) < engine.cache.bytes_per_block  # the prompts' keys and values fill six of them
     one = ours.configuration
     assert engine.cache.storage.nbytes == 40 * engine.cache.bytes_per_block == 40 * 2 * 16 * one.layers * one.kv_heads * one.head_width * 4
     finish(run)
+
+
+def test_peer_17_guessing_reads_each_position_once(ours, theirs, monkeypatch):
+    """The other engine's guesser had no cache: it read its whole text again for every token, and so did the check of its
+    guesses. Counted is what goes through either model, not how long that takes."""
+    draft, read = replace(ours), {}
+    before = type(ours).hidden
+
+    def hidden(model, tokens, *more):
+        read[id(model)] = read.get(id(model), 0) + len(tokens)
+        return before(model, tokens, *more)
+
+    monkeypatch.setattr(type(ours), "hidden", hidden)
+    engine = Engine.of(ours, blocks=40, speculation=Speculation(tokens=4, draft=draft))
+    run = drive(engine, [(0, asked("a", 40, max_tokens=40))])
+    assert judge(run, theirs) == 40
+    assert run.ends["a"].usage.acceptance == 1
+    for model in (ours, draft):
+        assert 79 <= read[id(model)] <= 80 + 5  # the last token is not read; the last guesses may go beyond it
 
 
 def test_forks_share_blocks_until_they_write_and_draw_for_themselves(ours, theirs):
