@@ -4,6 +4,7 @@ Only places that rounding cannot turn are asked about later: an answer is known 
 are as near to each other as two runs of the same arithmetic may be apart. So every greedy answer has to be exactly this one.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from runtime.mini_infer.words import Words
 
 MOST_TOKENS, LEAST_TOKENS, LONGEST_PROMPT = 48, 4, 320
 FEWEST = 4
+SAYS_EVERY_S = 5.0
 BROKEN = "\ufffd"
 LONG = ("The engine reads a prompt, keeps its keys and values in blocks, and says one token after another. "
         "In the beginning was the word, and the word was cut into tokens. ")
@@ -80,8 +82,11 @@ def known(source: Source, say: Say) -> tuple[Known, ...]:
 
     Raises InputError for a model that answers so few of them clearly that nothing would be judged.
     """
-    found = []
+    found, told = [], time.monotonic()
     for said, prompt in _asked(source.words, source.model.configuration.context):
+        if time.monotonic() - told > SAYS_EVERY_S:
+            told = time.monotonic()
+            say(f"{len(found)} prompts answered alone so far")
         one = _answered(source, said, prompt)
         if len(one.tokens) >= LEAST_TOKENS:
             found.append(one)
