@@ -13,7 +13,7 @@ from pycore.errors import SourceError
 from runtime.models.gguf import open_gguf, parse
 from runtime.models.gguf_kinds import KINDS, OTHERS, numbers
 
-QUANTISED = ["Q4_0", "Q4_1", "Q5_0", "Q8_0", "Q4_K", "Q6_K", "TQ1_0", "TQ2_0", "MXFP4"]
+QUANTISED = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "TQ1_0", "TQ2_0", "MXFP4"]
 
 
 def written(path: Path, **tensors: np.ndarray) -> bytes:
@@ -60,7 +60,7 @@ def test_blocks_become_the_numbers_that_gguf_s_own_reader_gives(name):
     data = np.random.default_rng(7).integers(0, 256, (4, 512 // kind.block * kind.size), dtype=np.uint8)
     blocks = data.reshape(-1, kind.size)
     scale = np.frombuffer(np.float16(0.01).tobytes(), np.uint8)
-    places = {"Q6_K": (208,), "TQ1_0": (52,), "TQ2_0": (64,), "Q4_1": (0, 2), "Q4_K": (0, 2), "MXFP4": ()}.get(name, (0,))
+    places = {"Q6_K": (208,), "TQ1_0": (52,), "TQ2_0": (64,), "Q4_1": (0, 2), "Q5_1": (0, 2), "Q4_K": (0, 2), "Q5_K": (0, 2), "MXFP4": ()}.get(name, (0,))
     for place in places:
         blocks[:, place:place + 2] = scale
     if name == "MXFP4":
