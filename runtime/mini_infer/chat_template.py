@@ -138,11 +138,31 @@ def environment() -> "ImmutableSandboxedEnvironment":
             raise SecurityError(f"a namespace has no {str(name)[:40]!r}")
         return True
 
-    made = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
+    class Sandbox(ImmutableSandboxedEnvironment):
+        """Products are looked at before they are taken: '7' * 999999999 would be, even while a template is compiled."""
+
+        intercepted_binops = frozenset(("*", "**"))
+
+        def call_binop(self, context: object, operator: str, left: object, right: object) -> object:
+            if product_size(operator, left, right) > MOST_CHARACTERS:
+                raise SecurityError(f"a product of more than {MOST_CHARACTERS:,} characters or digits is not taken")
+            return super().call_binop(context, operator, left, right)
+
+    made = Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
     made.filters["tojson"] = tojson
     made.globals |= {"raise_exception": raise_exception, "strftime_now": lambda form: datetime.now().strftime(form),
                      "dict": lambda *pairs, **names: dict(*pairs, **names), "namespace": Names}
     return made
+
+
+def product_size(operator: str, left: object, right: object) -> int:
+    """How many items a product (or binary digits a power) would have, about; 0 for what is no larger than its parts."""
+    if operator == "**":
+        return left.bit_length() * max(0, right) if isinstance(left, int) and isinstance(right, int) else 0
+    for many, times in ((left, right), (right, left)):
+        if isinstance(many, str | list | tuple) and isinstance(times, int):
+            return len(many) * max(0, times)
+    return 0
 
 
 def tojson(value: object, ensure_ascii: bool = False, indent: int | None = None,

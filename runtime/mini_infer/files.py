@@ -73,7 +73,7 @@ def read_json(path: Path) -> dict[str, object]:
 def shards(folder: Path) -> tuple[Path, ...]:
     """The files of weights: those that the index names, else all there are. Raises SourceError."""
     if not (folder / INDEX).is_file():
-        found = tuple(sorted(folder.glob("*.safetensors")))
+        found = tuple(sorted(path for path in folder.glob("*.safetensors") if path.is_file()))  # a pipe would be waited for
         if not found:
             raise SourceError(str(folder), "holds no .safetensors file")
         return found

@@ -1,6 +1,7 @@
 """Every architecture and every way of rope beside `transformers`, out of every kind of file; nothing missing goes by."""
 
 import json
+import os
 from dataclasses import dataclass, replace
 
 import pytest
@@ -177,6 +178,12 @@ def test_peer_12_rope_base_is_read_from_both_places(sizes):
     for given in ({"rope_theta": 7.0}, {"rope_parameters": {"rope_theta": 7.0, "rope_type": "default"}}):
         assert rope.from_config(data | given, "config.json") == rope.Rope(base=7.0)
         assert files.sizes(data | given).width == 32
+
+
+def test_a_pipe_is_no_file_of_weights(tmp_path):
+    os.mkfifo(tmp_path / "model.safetensors")
+    with pytest.raises(SourceError, match="holds no .safetensors file"):
+        files.shards(tmp_path)
 
 
 def test_damaged_files_are_refused_in_words(tmp_path, sizes):

@@ -151,7 +151,7 @@ def test_content_in_parts_is_its_text():
 
 
 @pytest.mark.parametrize("wrong", [[], ["a"], [{"content": "a"}], [{"role": 5}], [{"role": ""}], [{"role": "user", "content": 5}],
-                                   [{"role": "user", "content": [5]}], [{"role": "user", "content": "a", "extra": object()}]], ids=str)
+                                   [{"role": "user", "content": [5]}], [{"role": "user", "content": "a", "extra": object()}]], ids=list("abcdefgh"))
 def test_messages_that_are_none_are_refused(wrong):
     with pytest.raises(InputError):
         ChatTemplate(CHATML, {}, "x").render(wrong)
@@ -165,6 +165,14 @@ def test_a_variable_of_any_name_is_a_variable_or_refused(tmp_path):
             assert one.render([{"role": "user", "content": "a"}], **{name: "b"}) == "a"
         except InputError as error:
             assert error.field == "messages"
+
+
+@pytest.mark.parametrize("product", ["7 * '7' * 999999999", "'7' * 999999999", "999999999 * [1]", "2 ** 999999999 % 7",
+                                     "messages[0].content * 999999999"])
+def test_products_too_large_are_refused_before_they_are_taken(product):
+    with pytest.raises(InputError, match="product"):
+        ChatTemplate("{{ " + product + " }}", {}, "hostile").render([{"role": "user", "content": "hello"}])
+    assert ChatTemplate("{{ '-' * 3 * 2 }}{{ 2 ** 10 }}{{ 2.5 * 2 }}", {}, "m").render([{"role": "user"}]) == "------10245.0"
 
 
 @pytest.mark.parametrize("hostile", [
