@@ -163,7 +163,7 @@ def test_ids_of_samples_are_taken_while_any_of_them_is_under_way(ours):
     engine.add(Generation(id="a", prompt=text(5)))
 
 
-@pytest.mark.parametrize("wrong", [{"samples": 0}, {"samples": 129}, {"samples": 2, "stop_when": lambda token: False}], ids=str)
+@pytest.mark.parametrize("wrong", [{"samples": 0}, {"samples": 129}, {"samples": 2, "stop_when": lambda token: False}], ids=["none", "too many", "one stop for two"])
 def test_samples_that_make_no_sense_are_refused(wrong):
     with pytest.raises(InputError) as caught:
         Generation(id="a", prompt=(1,), **wrong)
