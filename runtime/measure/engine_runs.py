@@ -58,8 +58,9 @@ class Trace:
     seed: int = 1
 
 
-LEARN = Trace(name="learn", words="poisson rate=0.7 prompt=24-160 output=12-48",
-              arrivals=lambda rng: processes.poisson(0.7, rng))
+LEARN = Trace(name="learn", words="poisson rate=0.6 prompt=16-320 output=12-48", requests=40, prompt=(16, 320),
+              arrivals=lambda rng: processes.poisson(0.6, rng))
+"""Spans the lengths of the others: a fit is asked for nothing that it has not seen."""
 WARM = Trace(name="warm", words="", requests=4, arrivals=lambda rng: processes.deterministic(4.0), seed=9)
 TRACES = (
     Trace(name="other arrivals", words="poisson rate=0.7 prompt=24-160 output=12-48", seed=2,

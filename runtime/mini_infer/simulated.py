@@ -8,6 +8,7 @@ decisions again (`differences` is empty): same sequences, tokens, block tables, 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from pycore.errors import InputError
 from pycore.roofline.step import prompt_pairs
@@ -24,6 +25,11 @@ from pycore.simulation.server import Engine as Simulated
 from pycore.simulation.server import Running
 from runtime.mini_infer.engine import Engine
 from runtime.mini_infer.replay import Arrival, Played, Step
+
+if TYPE_CHECKING:
+    from numpy import ndarray as Array
+
+ROUNDS = 5
 
 
 class Recorded:
@@ -155,7 +161,10 @@ def _requests_differ(played: Played, result: Result) -> list[str]:
 def fitted(steps: Iterable[Step], source: str) -> LinearCost:
     """Coefficients by least squares of the relative error over the steps of a run, none below 0.
 
-    A coefficient that would be negative is left out and the others are fitted again. Raises InputError for no steps.
+    An error counts relative to what the fit itself says of a step, found in a few rounds: relative to the time measured,
+    steps that happened to be short would count most, and all predictions would be low. A coefficient that would be negative
+    is left out and the others are fitted again. Beyond the lengths in the run nothing holds the coefficients of prompts.
+    Raises InputError for no steps.
     """
     import numpy
 
@@ -164,15 +173,28 @@ def fitted(steps: Iterable[Step], source: str) -> LinearCost:
         raise InputError("steps", 0, "accepted: a run of at least one step")
     shapes = numpy.array([features(step.work) for step in steps], dtype=float)
     micro = numpy.array([step.record.length_ns / 1e3 for step in steps])
-    kept = [place for place in range(len(COEFFICIENTS)) if shapes[:, place].any()]
-    found = numpy.zeros(0)
+    weights = numpy.ones(len(micro))
+    for _ in range(ROUNDS):
+        found = _not_negative(shapes, micro, weights)
+        weights = 1 / numpy.maximum(shapes @ found, micro.min())
+    return LinearCost(source=source, **dict(zip(COEFFICIENTS, found.tolist(), strict=True)))
+
+
+def _not_negative(shapes: "Array", micro: "Array", weights: "Array") -> "Array":
+    """Coefficients (features) of weighted least squares over shapes (steps, features), none below 0."""
+    import numpy
+
+    kept = [place for place in range(shapes.shape[1]) if shapes[:, place].any()]
+    found = numpy.zeros(shapes.shape[1])
     while kept:
         scale = shapes[:, kept].max(axis=0)
-        found = numpy.linalg.lstsq(shapes[:, kept] / scale / micro[:, None], numpy.ones(len(micro)), rcond=None)[0] / scale
-        if (found >= 0).all():
+        weighed = shapes[:, kept] / scale * weights[:, None]
+        part = numpy.linalg.lstsq(weighed, micro * weights, rcond=None)[0]
+        if (part >= 0).all():
+            found[kept] = part / scale
             break
-        del kept[int((found * scale).argmin())]
-    return LinearCost(source=source, **{COEFFICIENTS[place]: float(value) for place, value in zip(kept, found, strict=True)})
+        del kept[int(part.argmin())]
+    return found
 
 
 def features(work: StepWork) -> tuple[int, ...]:
