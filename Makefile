@@ -23,6 +23,8 @@ test: venv browser ## every test; needs nothing outside this folder
 check-data: venv ## regenerate data/ from the folder of facts and compare: make check-data FACTS=DIR
 	@test -n "$(FACTS)" || { echo "check-data needs the folder of facts: make check-data FACTS=../shared"; exit 2; }
 	$(BIN)/python -m runtime.measure --facts "$(FACTS)" --check
+	$(BIN)/python -m runtime.measure.engine_runs --check
+	$(BIN)/python -m runtime.measure.consumer_silicon --check
 
 bench: venv ## benchmarks, as ratios against a peer run beside them
 	$(BIN)/python -m tests.bench
