@@ -4,7 +4,6 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 FACTS  ?=
 PORT   ?= 8000
-PYTEST_ARGS ?= -n 2 --dist loadgroup
 
 .PHONY: serve test check-data bench venv browser build lint clean help
 

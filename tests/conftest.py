@@ -22,15 +22,3 @@ def vocabularies() -> dict[str, Path]:
     from pycore.tokens.supply import fetch, fetch_samples
 
     return fetch([one.name for one in origins()], print) | fetch_samples(print)
-
-
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of its own
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where several workers share the tests (`-n 2`): the pages are built once, so one worker has all that a browser does,
-    from the start, and every other file goes as a whole to whoever is free."""
-    def group(item: pytest.Item) -> str:
-        return "browser" if "browser" in item.path.parent.parts else item.path.name
-
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(group(item)))
-    items.sort(key=lambda item: group(item) != "browser")
