@@ -1,5 +1,5 @@
-"""One build, one server and one browser for the session; a page fails its test on any console error and on any request
-that leaves the folder. A missing browser fails the tests with the command that installs it: nothing is skipped."""
+"""One build and one server for the session, a browser for each file; a page fails its test on any console error and on any
+request that leaves the folder. A missing browser fails the tests with the command that installs it: nothing is skipped."""
 
 import sys
 import threading
@@ -45,8 +45,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     running.shutdown()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
+    """A browser for the tests of a file, not of the session: while Playwright runs, the main thread has an event loop, and
+    tests elsewhere that start one of their own would fail."""
     path = find()
     if not path:
         pytest.fail("no Chromium for the browser tests; install one with: make browser", pytrace=False)

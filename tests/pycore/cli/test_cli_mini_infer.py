@@ -1,5 +1,6 @@
 """mini-infer's own commands as people and scripts use them: text, JSON with stable keys, exit statuses, bad input."""
 
+import contextlib
 import importlib
 import importlib.util
 import io
@@ -480,6 +481,15 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self.leader, text.encode())
 
+    def insist(self, key: str, text: str) -> None:
+        """Type a key until a text comes: between Python's prompt and its read a Ctrl-C is lost, as at any Python prompt."""
+        for _ in range(24):
+            self.type(key)
+            with contextlib.suppress(AssertionError):
+                self.until(text, seconds=5)
+                return
+        self.until(text, seconds=5)
+
     def any(self) -> None:
         """Wait until something comes."""
         assert self.seen or select.select([self.leader], [], [], 120)[0]
@@ -504,8 +514,7 @@ def test_ctrl_c_ends_the_answer_and_not_the_talk(model, tmp_path):
     terminal = Terminal("chat", place, "--ignore-eos", "--max-tokens", "50000", "--temperature", "1", "--max-sequences", "1")
     terminal.until("Ctrl-D the conversation")
     terminal.until("> ")
-    terminal.type("\x03")  # at the prompt it ends nothing
-    terminal.until("/exit ends the conversation")
+    terminal.insist("\x03", "/exit ends the conversation")  # at the prompt it ends nothing
     for command in ("Go on", "/retry"):
         terminal.until("> ")
         terminal.type(command + "\n")

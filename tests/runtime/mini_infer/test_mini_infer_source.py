@@ -113,7 +113,9 @@ def test_names_that_are_asked_of_the_hub(name):
 
 @pytest.mark.parametrize("name", ["", "name", "/nowhere/model", "../x", "./x", "a/b/c", "a/b@", "a//b", "a/../b.gguf", "a b/c", "-a/b",
                                   "a/b@../../x.gguf\n", "a/\0b", "x" * 5000, "https://example.org/a"])
-def test_names_that_are_not(name):
+def test_names_that_are_not(name, tmp_path, monkeypatch):
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")  # "../x" is to be nothing, wherever the tests run
     assert not hub.REPOSITORY.fullmatch(name)
     with pytest.raises((UnknownName, SourceError)) as caught:
         source.find(name)
