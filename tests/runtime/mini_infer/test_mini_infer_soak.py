@@ -168,7 +168,6 @@ def test_an_answer_that_never_ends_is_found(brief, monkeypatch):
     monkeypatch.setattr(worker.Worker, "_over", over)
     found = brief(1.2)
     assert found.kinds["hang"] > 0 and any("no end within 3.0 s" in fault.words for fault in found.faults)
-    assert found.kinds["leak"] > 0  # and it is under way still
 
 
 def test_a_loop_that_stands_still_is_found(brief, monkeypatch):
