@@ -66,6 +66,7 @@ def figures(row: Row) -> list[str]:
         faults.append(f"{where}: {len(rounds)} samples, {row['rounds']} rounds")
     for name, values in zip(FIGURES, zip(*rounds, strict=True), strict=True):
         best = (min if name == "ttft_s" else max)(values)
-        if not math.isclose(float(row[name]), statistics.median(values), rel_tol=ROUNDING) or float(row[name + "_best"]) != best:
+        median = statistics.median(values)
+        if not math.isclose(float(row[name]), median, rel_tol=ROUNDING) or float(row[name + "_best"]) != best:
             faults.append(f"{where}: {name} is not that of its samples")
     return faults
