@@ -5,18 +5,18 @@ published configs do hold, are read as they are: a field that a sizing reads ref
 """
 
 import json
-import re
 
 from pycore.errors import ConfigError
+from pycore.nesting import deeper
 
 DEPTH_LIMIT = 32
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 def parse(text: str) -> dict:
     """The object in the text. Raises ConfigError with line and column."""
     text = text.removeprefix("\ufeff")  # a byte order mark, as some editors write
-    refuse_depth(text)
+    if deeper(text, DEPTH_LIMIT):
+        raise ConfigError(f"nested deeper than {DEPTH_LIMIT} levels: no model configuration is")
     try:
         config = json.loads(text, object_pairs_hook=without_repeats)
     except json.JSONDecodeError as error:
@@ -26,15 +26,6 @@ def parse(text: str) -> dict:
     if not isinstance(config, dict):
         raise ConfigError("not a model configuration: the text must be a JSON object, { ... }")
     return config
-
-
-def refuse_depth(text: str) -> None:
-    """Raise ConfigError where brackets nest too deep; strings are left out of the count."""
-    depth = 0
-    for character in _STRING.sub("", text):
-        depth += (character in "[{") - (character in "]}")
-        if depth > DEPTH_LIMIT:
-            raise ConfigError(f"nested deeper than {DEPTH_LIMIT} levels: no model configuration is")
 
 
 def without_repeats(pairs: list[tuple[str, object]]) -> dict:

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pycore.errors import SourceError
+from pycore.nesting import deeper
 
 LENGTH_BYTES = 8
 HEADER_LIMIT = 32 << 20  # the largest headers known (mixtures with thousands of experts) have a few MB
 FIRST_READ = 256 << 10
 MOST_DIMENSIONS = 16
+DEEPEST = 8  # levels of JSON; the format needs three
 DTYPE_BITS = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
     "I16": 16, "U16": 16, "F16": 16, "BF16": 16, "I32": 32, "U32": 32, "F32": 32, "I64": 64, "U64": 64, "F64": 64,
@@ -64,10 +66,12 @@ def read_header(start: Callable[[int], bytes], file: str) -> tuple[Tensor, ...]:
 
 def parse_header(text: bytes, file: str) -> tuple[Tensor, ...]:
     """The tensors that a header lists. Raises SourceError where it contradicts itself."""
+    if deeper(text, DEEPEST):
+        raise SourceError(file, f"has a safetensors header nested deeper than {DEEPEST} levels")
     try:
         header = json.loads(text)
         entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
-    except (ValueError, AttributeError, RecursionError):
+    except (ValueError, AttributeError):
         raise SourceError(file, "has a safetensors header that is not a JSON object") from None
     return tuple(tensor(name, entry, file) for name, entry in entries.items())
 

@@ -10,13 +10,13 @@ so the same code reads a file on disk and a file dropped on a page.
 import difflib
 import json
 import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pycore.errors import InputError, SourceError, UnknownName
+from pycore.nesting import deeper
 from pycore.pack import minifloat, scales
 from pycore.pack.values import MOST_VALUES
 
@@ -27,7 +27,6 @@ LENGTH_BYTES = 8
 MOST_HEADER_BYTES = 100_000_000  # the format's own limit
 MOST_DIMENSIONS = 16
 DEEPEST = 8  # levels of JSON; the format needs three
-STRINGS, MARKS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL), re.compile(rb"[\[\]{}]")
 BITS = {"BOOL": 8, "U8": 8, "I8": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "I16": 16, "U16": 16, "F16": 16,
         "BF16": 16, "I32": 32, "U32": 32, "F32": 32, "I64": 64, "U64": 64, "F64": 64, "C64": 64, "F4": 4,
         "F6_E2M3": 6, "F6_E3M2": 6, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8}
@@ -138,17 +137,6 @@ def parsed(text: bytes, file: str) -> dict:
     if not isinstance(header, dict) or not text.startswith(b"{"):
         raise SourceError(file, "has a header that is not a JSON object")
     return header
-
-
-def deeper(text: bytes, most: int) -> bool:
-    """Whether JSON is nested deeper than that; looked for before it is parsed, since a parser that recurses can take the
-    whole of WebAssembly's stack, which no exception gives back."""
-    depth = 0
-    for mark in MARKS.findall(STRINGS.sub(b"", text)):
-        depth += 1 if mark in b"[{" else -1
-        if depth > most:
-            return True
-    return False
 
 
 def whole(value: object) -> bool:

@@ -19,20 +19,14 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from pycore.errors import InputError
-from pycore.pack.safetensors import deeper
+from pycore.nesting import deeper
 from pycore.serving.limits import Limits
 from pycore.serving.plan import StepPlan
-from pycore.serving.policies.cache_aware import CacheAware
-from pycore.serving.policies.chunked import Chunked
 from pycore.serving.policies.contract import Policy
-from pycore.serving.policies.decode_first import DecodeFirst
-from pycore.serving.policies.fcfs import Fcfs
-from pycore.serving.policies.priority import Priority
-from pycore.serving.policies.sjf import Sjf
-from pycore.serving.policies.slo_aware import SloAware
+from pycore.serving.policies.named import KINDS
 
 MARK, VERSION = "mini-infer events", 1
-POLICIES = {kind().name: kind for kind in (Chunked, Fcfs, DecodeFirst, Sjf, Priority, CacheAware, SloAware)}
+POLICIES = {kind().name: kind for kind in KINDS}
 MOST_LINE, MOST_LINES, MOST_BLOCKS, MOST_TOKENS = 1 << 20, 200_000, 1 << 16, 1 << 20
 LARGEST = 1 << 62
 DEEPEST = 8  # levels of JSON; the format needs three
@@ -178,7 +172,7 @@ def parsed(lines: Iterable[str]) -> Iterator[Line]:
                              f"accepted: at most {MOST_LINES:,} lines of {MOST_LINE:,} characters")
         if not text.strip():
             continue
-        if text.count("[") + text.count("{") > DEEPEST and deeper(text.encode("utf-8", "replace"), DEEPEST):
+        if deeper(text, DEEPEST):
             raise InputError("events", text.strip()[:60], f"line {number}; accepted: one JSON object a line, at most "
                              f"{DEEPEST} levels deep")
         try:

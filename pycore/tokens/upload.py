@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pycore.errors import InputError
+from pycore.nesting import deeper
 from pycore.tokens import patterns
 from pycore.tokens.byte_pair import BytePair
 from pycore.tokens.originals import byte_letters
@@ -23,6 +24,7 @@ from pycore.tokens.vocabulary import BYTE_PAIR, SENTENCE_PIECE, Vocabulary
 
 FIELD = "tokenizers"
 LARGEST_ID = 1 << 21
+DEEPEST = 900  # levels of JSON; a tokenizer.json has less than ten, but nested normalisers are read one by one
 """Ids beyond are a damaged file: the largest vocabularies have some 260,000 pieces."""
 KINDS = "a tokenizer.json of the kind BPE, byte-level or with byte fallback, is understood"
 
@@ -78,14 +80,14 @@ def from_tokenizer_json(data: bytes, name: str) -> Tokenizer:
 
 def parsed(data: bytes, name: str) -> dict:
     """The file as JSON. Raises InputError saying where it breaks."""
+    if deeper(data, DEEPEST):
+        raise InputError(FIELD, name, "it is nested too deeply to be a tokenizer.json")
     try:
         table = json.loads(data)
     except UnicodeDecodeError as error:
         raise InputError(FIELD, name, f"it is not UTF-8: byte {error.start} is 0x{data[error.start]:02X}") from None
     except json.JSONDecodeError as error:
         raise InputError(FIELD, name, f"it is not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
-    except RecursionError:
-        raise InputError(FIELD, name, "it is nested too deeply to be a tokenizer.json") from None
     except ValueError as error:  # a number of thousands of digits
         raise InputError(FIELD, name, f"it holds what no tokenizer.json does: {error}") from None
     if not isinstance(table, dict):

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from pycore.errors import InputError, NotKnown
 from pycore.ledger import term
+from pycore.nesting import deeper
 from pycore.roofline.step import prompt_pairs
 from pycore.simulation.costs.interpolate import Grid, grid
 from pycore.simulation.costs.tables import MICRO, equal_work
@@ -24,6 +25,7 @@ from pycore.units import significant
 
 FIELD = "cost_table"
 COEFFICIENTS = ("step", "sequence", "token", "cached_token", "prompt_pair", "prompt_step")
+DEEPEST = 8  # levels of JSON; the format needs three
 MOST_ROWS, MOST_MICROSECONDS = 100_000, 1e12
 SHAPE = 'accepted: {"kind": "coefficients" or "steps", "source": text, "microseconds": ...}'
 
@@ -104,9 +106,11 @@ class StepTable:
 
 def read_cost(text: str) -> StepCost:
     """A cost model from JSON text. Raises InputError naming what is wrong and where."""
+    if deeper(text, DEEPEST):
+        raise InputError(FIELD, text[:40], f"accepted: JSON of at most {DEEPEST} levels")
     try:
         given = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except json.JSONDecodeError as error:
         raise InputError(FIELD, text[:40], f"accepted: JSON ({error})") from error
     if not isinstance(given, dict) or given.get("kind") not in ("coefficients", "steps"):
         raise InputError(FIELD, text[:40], SHAPE)

@@ -2,12 +2,12 @@
 
 import csv
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from pycore.nesting import deeper
 from pycore.simulation.traces.faults import TraceError
 from pycore.simulation.traces.layouts import optional, plain
 from pycore.simulation.traces.source import Line
@@ -17,7 +17,6 @@ ACCEPTED = "accepted: CSV with a header, JSON lines (one object a request) or on
 
 DEEPEST = 32
 """Nesting of a JSON document. No trace needs more, and json in Pyodide brings the whole runtime down at some thousands."""
-_BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
 
 Row = tuple[int, Sequence[object]]
 
@@ -185,7 +184,7 @@ def loaded(text: str, file: str, numbers: Sequence[int], strict: bool) -> Any:
 
     The words are ours: json's own, and where it finds a comma too many, differ between versions of Python.
     """
-    if too_deep(text):
+    if deeper(text, DEEPEST):
         raise TraceError(file, None, f"this JSON is nested too deep; accepted: at most {DEEPEST} levels", line=numbers[0])
     try:
         return json.loads(text, parse_constant=not_a_number)
@@ -202,19 +201,3 @@ def loaded(text: str, file: str, numbers: Sequence[int], strict: bool) -> Any:
     except ValueError:
         raise TraceError(file, None, "this JSON holds NaN, Infinity or a number of thousands of digits; accepted: "
                                      "numbers", line=numbers[0]) from None
-
-
-def too_deep(text: str) -> bool:
-    """Whether brackets nest deeper than a trace's do; counted only where there are so many at all."""
-    if text.count("[") + text.count("{") <= DEEPEST:
-        return False
-    depth = 0
-    for found in _BRACKETS.finditer(text):
-        first = found[0][0]
-        if first in "[{":
-            depth += 1
-            if depth > DEEPEST:
-                return True
-        elif first in "]}":
-            depth -= 1
-    return False
