@@ -158,9 +158,11 @@ class Batch:
             heard(text, part)
 
     def _abort(self, heard: Heard) -> None:
-        for text in [one for one in self.texts.values() if one.finish is None]:
+        left = [one for one in self.texts.values() if one.finish is None]
+        for text in left:  # all of them first: the id of a request's first text is the request's, and ends the others too
             if text.id in self.engine.live:
                 text.usage = self.engine.usage(text.id)
+        for text in left:
             self.engine.abort(text.id)
             text.finish = "aborted"
             self._say(text, heard)
