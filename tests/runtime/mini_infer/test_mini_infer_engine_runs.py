@@ -35,9 +35,9 @@ def test_a_row_that_was_changed_by_hand_is_found(tmp_path, monkeypatch, capsys, 
 
 
 def test_a_small_model_goes_all_the_way(tmp_path, monkeypatch):
-    """Few requests, close together: every figure is there, and the simulator decides as the engine did."""
+    """Few requests, close together, yet enough for a p90: every figure is there, and the simulator decides as the engine did."""
     make_model.make(tmp_path / "tiny", make_model.sizes("qwen2", layers=2, width=32, heads=2, kv_heads=1))
-    small = [replace(trace, requests=6, arrivals=lambda rng: engine_runs.processes.poisson(50.0, rng), prompt=(30, 60),
+    small = [replace(trace, requests=12, arrivals=lambda rng: engine_runs.processes.poisson(50.0, rng), prompt=(30, 60),
                                  output=(2, 6), shared=min(trace.shared, 24)) for trace in engine_runs.TRACES]
     monkeypatch.setattr(engine_runs, "TRACES", tuple(small))
     monkeypatch.setattr(engine_runs, "LEARN", small[0])
