@@ -1,6 +1,8 @@
-"""Which fields of a page a template reads, and which are documented: a page's fields are the contract of its template."""
+"""What holds of every page: its fields are documented and read, its charts have places. For the tests of each studio."""
 
 import dataclasses
+import json
+import re
 from typing import Any, get_args, get_type_hints
 
 
@@ -41,3 +43,14 @@ def classes(hint: Any) -> list[type]:
     if dataclasses.is_dataclass(hint) and hint.__module__.startswith("studios."):
         return [hint]
     return [cls for part in get_args(hint) for cls in classes(part)]
+
+
+def assert_sound(last: dict) -> None:
+    """An answer's panel has a place for every chart and no other, no id twice, and no figure in a chart is none."""
+    assert last["type"] == "answer"
+    for chart in last["charts"]:
+        assert last["panel"].count(f'data-chart="{chart}"') == 1
+    assert len(re.findall(r'data-chart="', last["panel"])) == len(last["charts"])
+    ids = re.findall(r'(?<![-\w])id="([^"]+)"', last["panel"])
+    assert len(ids) == len(set(ids)), sorted({one for one in ids if ids.count(one) > 1})
+    assert not re.search(r"(?<![\w.])(nan|inf)(?![\w-])", json.dumps(last["charts"]))

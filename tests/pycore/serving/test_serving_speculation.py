@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from serving_driving import POLICIES, Engine, drive, next_token, oracle, request, scheduler
 from test_serving_laws import actions, requests
+from test_serving_laws import engines as plain_engines
 
 from pycore.errors import InputError
 from pycore.serving.limits import Limits
@@ -68,15 +69,7 @@ class Guesser(Engine):
 
 @st.composite
 def engines(draw, **fixed):
-    swap = draw(st.booleans())
-    options = {
-        "blocks": draw(st.integers(3, 40)), "block_size": draw(st.sampled_from([1, 2, 4])),
-        "caching": draw(st.booleans()), "null_block": draw(st.booleans()), "watermark": draw(st.sampled_from([0.0, 0.25])),
-        "preemption": "swap" if swap else "recompute", "host_blocks": draw(st.integers(1, 12)) if swap else 0,
-        "max_sequences": draw(st.integers(1, 6)), "max_batched_tokens": draw(st.integers(1, 30)),
-        "chunk_budget": draw(st.none() | st.integers(1, 12)), "max_model_length": draw(st.sampled_from([20, 1000])),
-        "reserve_known": draw(st.booleans()), "draft_tokens": draw(st.integers(1, 6))}
-    return options | fixed
+    return draw(plain_engines(steps_in_flight=1)) | {"draft_tokens": draw(st.integers(1, 6))} | fixed
 
 
 def guesser(draw, served) -> Guesser:

@@ -22,3 +22,17 @@ def pairs(random_model, tmp_path_factory):
         theirs.save_pretrained(folder)
         made[kind] = files.load(folder), theirs
     return made
+
+
+@pytest.fixture(scope="session")
+def small(random_model, tmp_path_factory):
+    """Models of five tokens: (target, what wrote it, a draft that says something else)."""
+    found = []
+    for kind, factor in (("Llama", 4.0), ("Qwen3", 3.0)):
+        theirs, folder = random_model(kind, vocab_size=5, bos_token_id=None, eos_token_id=None, pad_token_id=None), \
+            tmp_path_factory.mktemp(kind)
+        with torch.no_grad():
+            theirs.lm_head.weight *= factor
+        theirs.save_pretrained(folder)
+        found.append((files.load(folder), theirs))
+    return found[0][0], found[0][1], found[1][0]

@@ -1,26 +1,20 @@
 """mini-infer's own commands as people and scripts use them: text, JSON with stable keys, exit statuses, bad input."""
 
-import contextlib
 import importlib
 import importlib.util
-import io
 import json
 import os
-import pty
 import re
-import select
 import shlex
-import shutil
 import signal
-import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import torch
 import transformers
+from broken_models import broken, edited
 
 from pycore.cli import mini_infer as program
 from pycore.cli.commands import module
@@ -29,41 +23,11 @@ from pycore.cli.mini_infer.answers import shown
 from pycore.knobs import TEXT_LIMIT
 
 PROGRAM = (program.mini_infer, "mini-infer")
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 CODE = "from pycore.cli.mini_infer import main; main()"
 OWN = ("generate", "chat", "info", "make-model")
 TEXT_KEYS = {"prompt", "sample", "text", "finish_reason", "stop", "reason", "prompt_tokens", "cached_tokens", "output_tokens",
              "first_token_s", "mean_token_s", "token_ids", "logprobs"}
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    """A folder that make-model wrote."""
-    from runtime.mini_infer import make_model
-
-    place = tmp_path_factory.mktemp("models") / "tiny"
-    make_model.make(place, make_model.sizes("llama", layers=2, width=64, heads=4, kv_heads=2, context=256))
-    return place
-
-
-@pytest.fixture(scope="module")
-def oracle(model):
-    return transformers.AutoModelForCausalLM.from_pretrained(model), transformers.AutoTokenizer.from_pretrained(model)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """More wait for each other on a busy machine, and these models are small."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture
-def given(monkeypatch):
-    """Let bytes be what standard input holds."""
-    return lambda data: monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
 
 
 # Help -----------------------------------------------------------------------------------------------------------------
@@ -324,69 +288,6 @@ def test_bad_input_is_said(run, model, tmp_path, words, said):
     assert status == 2 and said in err and not out, err
 
 
-# Files ----------------------------------------------------------------------------------------------------------------
-
-
-def broken(model: Path, place: Path, name: str, change) -> Path:
-    """A copy of the model with one file changed (or gone)."""
-    shutil.copytree(model, place)
-    data = (place / name).read_bytes()
-    (place / name).unlink()
-    if (new := change(data)) is not None:
-        (place / name).write_bytes(new)
-    return place
-
-
-def edited(**changes):
-    return lambda data: json.dumps({name: one for name, one in (json.loads(data) | changes).items() if one != "gone"}).encode()
-
-
-def longer_header(data: bytes) -> bytes:
-    return struct.pack("<Q", 1 << 60) + data[8:]
-
-
-@pytest.mark.parametrize(("name", "change", "said"), [
-    ("config.json", lambda data: None, "without config.json"), ("config.json", lambda data: data[:40], "config.json"),
-    ("config.json", lambda data: b"[]", "not a JSON object"), ("config.json", lambda data: b"\xff\xfe", "config.json"),
-    ("config.json", edited(model_type="gpt_neox"), "gpt_neox"), ("config.json", edited(hidden_size=-4), "hidden_size|width"),
-    ("config.json", edited(num_hidden_layers=1 << 40), "layers"), ("config.json", edited(vocab_size="many"), "vocab"),
-    ("config.json", edited(num_key_value_heads=3), "multiple"), ("config.json", edited(hidden_size="gone"), "hidden_size"),
-    ("config.json", edited(use_sliding_window=True), "sliding"), ("config.json", edited(num_hidden_layers=3), "lacks model.layers.2"),
-    ("config.json", edited(num_hidden_layers=1), "does not use"), ("config.json", edited(intermediate_size=64), "shape"),
-    ("config.json", edited(vocab_size=1 << 23, hidden_size=1 << 16), "weights of"),
-    ("model.safetensors", lambda data: None, "holds no .safetensors"), ("model.safetensors", lambda data: b"", "not a sound"),
-    ("model.safetensors", lambda data: data[:len(data) // 2], "not a sound"), ("model.safetensors", longer_header, "not a sound"),
-    ("model.safetensors", lambda data: os.urandom(500), "not a sound"),
-    ("tokenizer.json", lambda data: None, "tokenizer.json"), ("tokenizer.json", lambda data: data[:200], "not a tokenizer"),
-    ("tokenizer_config.json", edited(chat_template="{% if %}"), "no Jinja"),
-    ("generation_config.json", edited(eos_token_id=10**6), "1,000,000")], ids=lambda one: one if isinstance(one, str) else "")
-def test_a_folder_that_is_no_sound_model_is_said_by_name(run, model, tmp_path, name, change, said):
-    place = broken(model, tmp_path / "model", name, change)
-    status, out, err = run("generate", place, "--prompt", "a", "--max-tokens", "1")
-    assert status == 2 and re.search(said, err) and len(err.splitlines()) == 1 and not out, err
-
-
-def test_peer_12_nothing_missing_goes_by_whatever_the_command(run, model, tmp_path):
-    """The peer leaves a tensor that is missing at random, and says nothing."""
-    place = broken(model, tmp_path / "model", "config.json", edited(num_hidden_layers=3))
-    for words in (["generate", place, "--prompt", "a"], ["chat", place]):
-        status, _, err = run(*words)
-        assert status == 2 and "model.layers.2" in err
-
-
-@pytest.mark.parametrize(("data", "said"), [
-    (b"", "cannot be read"), (b"GGUF", "ends within"), (b"PK\x03\x04" + bytes(64), "not a GGUF file"),
-    (b"GGUF" + struct.pack("<IQQ", 99, 0, 0), "version 99"), (b"GGUF" + struct.pack("<IQQ", 3, 1 << 60, 0), "announces"),
-    (b"GGUF" + struct.pack("<IQQ", 3, 0, 1 << 60), "announces"), (b"GGUF" + struct.pack("<IQQ", 3, 0, 0), "general.architecture|tokenizer")],
-    ids=str)
-@pytest.mark.parametrize("command", ["generate", "info"])
-def test_a_file_that_is_no_sound_gguf_is_said(run, tmp_path, data, said, command):
-    path = tmp_path / "model.gguf"
-    path.write_bytes(data)
-    status, out, err = run(command, path, *(["--prompt", "a"] if command == "generate" else []))
-    assert status == 2 and re.search(said, err) and not out, err
-
-
 # info and make-model --------------------------------------------------------------------------------------------------
 
 
@@ -432,120 +333,3 @@ def test_a_trained_model_has_learnt(document, tmp_path):
     assert found["trained"] and found["last_loss_nats"] < 2.5  # from ln 300 = 5.7
     said = document("generate", tmp_path / "m", "--prompt", "the cat sat", "--max-tokens", 4)
     assert said["texts"][0]["text"].startswith(" on the")
-
-
-# chat -----------------------------------------------------------------------------------------------------------------
-
-
-def test_a_conversation_out_of_a_pipe(run, document, given, model, oracle):
-    theirs, tokenizer = oracle
-    given(b"One?\n\n  Two?  \n")
-    found = document("chat", model, "--max-tokens", "6", "--system", "Short.")
-    assert [one["role"] for one in found["messages"]] == ["system", "user", "assistant", "user", "assistant"]
-    assert [one["message"] for one in found["turns"]] == ["One?", "Two?"] and found["turns"][1]["cached_tokens"] > 0
-    ids = tokenizer.apply_chat_template(found["messages"][:-1], add_generation_prompt=True, return_tensors="pt", return_dict=True)
-    said = theirs.generate(**ids, do_sample=False, max_new_tokens=6, pad_token_id=0)[0, ids["input_ids"].shape[1]:]
-    assert found["messages"][-1]["content"] == tokenizer.decode(said, skip_special_tokens=True)
-    given(b"One?\nTwo?\n")
-    status, out, _ = run("chat", model, "--max-tokens", "6", "--system", "Short.")
-    assert status == 0 and out == "".join(shown(one["answer"]) + "\n" for one in found["turns"])
-
-
-@pytest.mark.parametrize(("data", "status", "said"), [(b"x" * 600 + b"\n", 2, "--prompt"), (b"\xff\n", 2, "not UTF-8"), (b"", 0, ""),
-                                                  (b"a" * (TEXT_LIMIT + 1), 2, "larger than")], ids=["long", "bytes", "none", "huge"])
-def test_a_conversation_that_cannot_go_on_is_said(run, given, model, data, status, said):
-    given(data)
-    found, out, err = run("chat", model, "--max-tokens", "5")
-    assert found == status and said in err and not out
-
-
-def test_a_model_without_a_template_has_no_conversation(run, model, tmp_path):
-    place = broken(model, tmp_path / "m", "tokenizer_config.json", edited(chat_template="gone"))
-    status, _, err = run("chat", place)
-    assert status == 2 and "chat template" in err
-    status, _, err = run("generate", place, "--chat", "--prompt", "a")
-    assert status == 2 and "chat template" in err
-
-
-class Terminal:
-    """The program at a terminal of its own."""
-
-    def __init__(self, *arguments):
-        self.leader, follower = pty.openpty()
-        self.process = subprocess.Popen([sys.executable, "-c", CODE, *map(str, arguments)], stdin=follower, stdout=follower,
-                                        stderr=follower, cwd=ROOT, start_new_session=True, env=os.environ | {"TERM": "dumb"},
-                                        preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0))
-        os.close(follower)
-        self.seen = ""
-
-    def type(self, text: str) -> None:
-        os.write(self.leader, text.encode())
-
-    def insist(self, key: str, text: str) -> None:
-        """Type a key until a text comes: between Python's prompt and its read a Ctrl-C is lost, as at any Python prompt."""
-        for _ in range(24):
-            self.type(key)
-            with contextlib.suppress(AssertionError):
-                self.until(text, seconds=5)
-                return
-        self.until(text, seconds=5)
-
-    def any(self) -> None:
-        """Wait until something comes."""
-        assert self.seen or select.select([self.leader], [], [], 120)[0]
-
-    def until(self, text: str, seconds: float = 120) -> str:
-        """Read until a text is there; what came since the last time."""
-        end, before = time.monotonic() + seconds, self.seen
-        while text not in self.seen:
-            left = end - time.monotonic()
-            assert left > 0, f"{text!r} never came: {self.seen!r}"
-            if select.select([self.leader], [], [], left)[0]:
-                try:
-                    self.seen += os.read(self.leader, 1 << 16).decode("utf-8", "replace")
-                except OSError:  # it has ended
-                    assert text in self.seen, f"{text!r} never came: {self.seen!r}"
-        before, self.seen = self.seen.split(text, 1)
-        return before
-
-
-def test_ctrl_c_ends_the_answer_and_not_the_talk(model, tmp_path):
-    place = broken(model, tmp_path / "long", "config.json", edited(max_position_embeddings=60_000))
-    terminal = Terminal("chat", place, "--ignore-eos", "--max-tokens", "50000", "--temperature", "1", "--max-sequences", "1")
-    terminal.until("Ctrl-D the conversation")
-    terminal.until("> ")
-    terminal.insist("\x03", "/exit ends the conversation")  # at the prompt it ends nothing
-    for command in ("Go on", "/retry"):
-        terminal.until("> ")
-        terminal.type(command + "\n")
-        terminal.until(command + "\r\n")
-        terminal.any()
-        terminal.type("\x03")
-        terminal.until("[stopped]")
-        terminal.until("tokens out")
-    terminal.until("> ")
-    terminal.type("/nonsense\n")
-    terminal.until("There is no /nonsense")
-    terminal.type("/system Be brief.\n")
-    terminal.until("Begun anew")
-    terminal.type("/reset\n")
-    terminal.until("Forgotten")
-    terminal.type("/retry\n")
-    terminal.until("nothing to answer again")
-    terminal.type("/exit\n")
-    assert terminal.process.wait(60) == 0
-    os.close(terminal.leader)
-
-
-def test_a_message_that_does_not_fit_ends_no_talk(model):
-    terminal = Terminal("chat", model, "--max-tokens", "3")
-    terminal.until("> ")
-    terminal.type("x" * 900 + "\n")
-    terminal.until("/reset begins anew")
-    terminal.until("> ")
-    terminal.type("Go on\n")
-    terminal.until("tokens out")
-    terminal.until("> ")  # only there does Ctrl-D mean the end: typed earlier, it may be lost
-    terminal.type("\x04")
-    assert terminal.process.wait(60) == 0
-    os.close(terminal.leader)
