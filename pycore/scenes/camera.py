@@ -75,7 +75,7 @@ def lines(plan: StepPlan, work: tuple[Work, ...]) -> tuple[str, ...]:
     """What else a step did, a sentence each."""
     said = [f"{one.sequence} finds {counted(one.hit, 'token')} in the prefix cache and does not compute them again"
             for one in work if one.hit]
-    said += [f"{one.sequence} has {counted(one.drafts, 'guess').replace('guesss', 'guesses')} checked and keeps "
+    said += [f"{one.sequence} has {counted(one.drafts, 'guess', 'guesses')} checked and keeps "
              f"{len(one.tokens) - 1}: {counted(one.drafts + 1 - len(one.tokens), 'position')} computed for nothing"
              for one in work if one.drafts]
     said += [f"Block {source} is copied to block {target} before it is written: others hold it too"

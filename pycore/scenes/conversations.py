@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 
 from pycore.errors import InputError
+from pycore.ledger import Term, fact, source_line
 from pycore.scenes.film import Film, Frame
 from pycore.scenes.script import stuck
 from pycore.scenes.stage import Setting, Stage
@@ -63,18 +64,20 @@ class Reuse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """The film of the prompts, and what each of them found."""
+    """The film of the prompts, what each of them found, and all of them together."""
 
     film: Film
     reuse: tuple[Reuse, ...]
+    asked_tokens: Term
+    hit_tokens: Term
 
     @property
     def asked(self) -> int:
-        return sum(one.prompt for one in self.reuse)
+        return int(self.asked_tokens.value)
 
     @property
     def hit(self) -> int:
-        return sum(one.hit for one in self.reuse)
+        return int(self.hit_tokens.value)
 
 
 def cut(text: str, tokenizer: str) -> tuple[str, ...]:
@@ -113,7 +116,15 @@ def conversation(text: str, tokenizer: str, answer: int, together: int, setting:
     stage.finish()
     names = [name for name, line in zip(stage.said, lines, strict=True) if line != AGAIN]
     reuse = tuple(found(stage, name, names[:place]) for place, name in enumerate(names))
-    return Conversation(film=stage.film(opens=opening(stage.frames), notes=stuck(stage)), reuse=reuse)
+    return Conversation(film=stage.film(opens=opening(stage.frames), notes=stuck(stage)), reuse=reuse,
+                        asked_tokens=counted("Prompt tokens asked", sum(one.prompt for one in reuse)),
+                        hit_tokens=counted("Prompt tokens found in the cache", sum(one.hit for one in reuse)))
+
+
+def counted(name: str, tokens: int) -> Term:
+    """A count over the prompts of a scene."""
+    return fact(name, tokens, "tokens", basis="derived", source="counted over the prompts of this scene",
+                line=source_line(found))
 
 
 def again(stage: Stage, number: int) -> None:

@@ -23,7 +23,8 @@ def laws(stage: "Stage", moment: "Moment") -> tuple[Invariant, ...]:
     """All of them, in the order of the page."""
     live = [sequence for sequence in stage.scheduler.sequences.values() if sequence.block_table]
     stage.read_back += sum(sequence.computed for sequence in live)
-    return (conserved(stage), references(stage, live), tokens(stage, live), positions(stage, live), alone(moment),
+    read = {sequence.id: cells(stage, sequence) for sequence in live}
+    return (conserved(stage), references(stage, live), tokens(stage, live, read), positions(live, read), alone(moment),
             query(moment), keys(stage), tree(stage), *stage.extra)
 
 
@@ -58,28 +59,28 @@ def references(stage: "Stage", live: list[Sequence]) -> Invariant:
                 f"{counted(sum(held), 'place')} in {counted(len(live), 'table')} counted again")
 
 
-def tokens(stage: "Stage", live: list[Sequence]) -> Invariant:
+def tokens(stage: "Stage", live: list[Sequence], held: dict[str, list[Cell | None]]) -> Invariant:
     """What a table's blocks hold is its sequence's own text."""
     read, fault = 0, ""
     words, size = stage.vocabulary.words, stage.toy.block_size
     for sequence in live:
         text = stage.said[sequence.id].tokens[:sequence.computed]
-        found = [cell[0] if cell else None for cell in cells(stage, sequence)]
+        found = [cell[0] if cell else None for cell in held[sequence.id]]
         read += len(found)
         if found != text and not fault:
             at = next(at for at, (one, other) in enumerate(zip(found, text, strict=False)) if one != other)
-            held = "nothing" if found[at] is None else f"'{words[found[at]]}'"
-            fault = (f"{sequence.id} reads {held} at position {at} (block {sequence.block_table[at // size]}); "
+            there = "nothing" if found[at] is None else f"'{words[found[at]]}'"
+            fault = (f"{sequence.id} reads {there} at position {at} (block {sequence.block_table[at // size]}); "
                      f"its text says '{words[text[at]]}'")
     return said(TOKENS, "what is read through a block table = the sequence's own tokens", fault,
                 f"{counted(read, 'token')} read through {counted(len(live), 'table')}")
 
 
-def positions(stage: "Stage", live: list[Sequence]) -> Invariant:
+def positions(live: list[Sequence], held: dict[str, list[Cell | None]]) -> Invariant:
     """The cell at place n of a text was computed at position n."""
     fault, longest = "", 0
     for sequence in live:
-        found = [cell[1] if cell else None for cell in cells(stage, sequence)]
+        found = [cell[1] if cell else None for cell in held[sequence.id]]
         if found != list(range(len(found))) and not fault:
             wrong = [at for at, position in enumerate(found) if position not in (at, None)]
             fault = f"{sequence.id}'s token {wrong[0]} was computed at position {found[wrong[0]]}" if wrong else ""

@@ -16,19 +16,14 @@ from pycore.serving.blocks import BlockPool
 from pycore.serving.events import Event
 from pycore.serving.limits import Limits
 from pycore.serving.plan import StepPlan
-from pycore.serving.policies.cache_aware import CacheAware
-from pycore.serving.policies.chunked import Chunked
 from pycore.serving.policies.contract import Policy
-from pycore.serving.policies.decode_first import DecodeFirst
-from pycore.serving.policies.fcfs import Fcfs
-from pycore.serving.policies.priority import Priority
-from pycore.serving.policies.sjf import Sjf
+from pycore.serving.policies.named import BY_NAME
 from pycore.serving.request import Request
 from pycore.serving.scheduler import Preemption, Scheduler
 from pycore.serving.sequence import Sequence
 
-POLICIES: dict[str, Policy] = {one.name.replace("_", "-"): one for one in (
-    Chunked(), Fcfs(), DecodeFirst(), Sjf(), Priority(), CacheAware())}
+POLICIES: dict[str, Policy] = {name: BY_NAME[name]() for name in (
+    "chunked", "fcfs", "decode-first", "sjf", "priority", "cache-aware")}  # a scene has no clock for slo-aware
 STEP_NS = 1_000_000
 MOST_FRAMES = 500
 MOST_CELLS = 1_500_000  # tokens read back for the laws, over a whole film

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 def tree_of(stage: "Stage", blocks: tuple[BlockState, ...], hits: set[int], before: tuple[TreeNode, ...],
             ) -> tuple[TreeNode, ...]:
-    """The tree, parents before their children, in the order in which blocks were entered."""
+    """The tree from top to bottom: every node right after its parent and its elder siblings' families, elder in the order in
+    which blocks were entered. Not recursive: a tree may be deep."""
     cache = stage.scheduler.pool.cache
     below: dict[int | None, list[Node]] = {}
     for node in cache.nodes.values():

@@ -8,7 +8,8 @@ power of two (Orca pow2), the true length known beforehand (Orca oracle).
 from dataclasses import dataclass
 
 from pycore import catalog
-from pycore.ledger import Term, fact, term
+from pycore.ledger import Term, fact, source_line, term
+from pycore.scenes.camera import Camera
 from pycore.scenes.film import Film, Frame, Waste
 from pycore.vram.kv import per_token
 
@@ -110,7 +111,7 @@ def compared(film: Film, frame: Frame, model: str) -> Comparison:
 
 def given(name: str, value: int, unit: str = "tokens") -> Term:
     """A count read off the frame."""
-    return fact(name, value, unit, basis="derived", source="counted on this frame's tables")
+    return fact(name, value, unit, basis="derived", source="counted on this frame's tables", line=source_line(Camera.waste))
 
 
 NAMES = {"paged": "paged", "exact": "contiguous, true length known", "doubling": "contiguous, next power of two",

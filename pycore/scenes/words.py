@@ -9,9 +9,9 @@ def listed(names: Sequence[object]) -> str:
     return "".join(shown) if len(shown) < 2 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def counted(number: int, noun: str) -> str:
-    """'1 block', '3 blocks'."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+def counted(number: int, noun: str, several: str = "") -> str:
+    """'1 block', '3 blocks'. `several`: the plural where it is not made with an s."""
+    return f"{number:,} {noun if number == 1 else several or noun + 's'}"
 
 
 def blocks(numbers: Iterable[int]) -> str:

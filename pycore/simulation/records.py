@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple
 
+from pycore.serving.plan import StepPlan
+
 PREFILL, DECODE, SWAP_IN, SWAP_OUT = "prefill", "decode", "swap in", "swap out"
 KINDS = (PREFILL, DECODE, SWAP_IN, SWAP_OUT)
 
@@ -79,6 +81,14 @@ class StepRecord(NamedTuple):
     @property
     def length_ns(self) -> int:
         return self.end_ns - self.start_ns
+
+
+def step_record(plan: StepPlan, start_ns: int, end_ns: int, *, cached: int, total: int) -> StepRecord:
+    """A planned step as it is written down. `cached`: free blocks with content as it began, of `total` in the pool."""
+    emitted = len(plan.decodes) + sum([1 for part in plan.parts if part.emits])
+    return StepRecord(
+        start_ns, end_ns, plan.prefill_tokens, len(plan.prefill_chunks), plan.decode_count, emitted, plan.running,
+        plan.waiting, plan.blocks_used, cached, total - plan.blocks_used - cached, len(plan.preempted), len(plan.evicted))
 
 
 def column(steps: Iterable[StepRecord], name: str) -> Iterator[int]:

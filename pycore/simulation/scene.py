@@ -9,13 +9,8 @@ from pycore.nouns import Deployment
 from pycore.roofline.interconnect import joined_by
 from pycore.roofline.question import question, tokens_a_step
 from pycore.serving.limits import Limits
-from pycore.serving.policies.cache_aware import CacheAware
-from pycore.serving.policies.chunked import Chunked
 from pycore.serving.policies.contract import Policy
-from pycore.serving.policies.decode_first import DecodeFirst
-from pycore.serving.policies.fcfs import Fcfs
-from pycore.serving.policies.priority import Priority
-from pycore.serving.policies.sjf import Sjf
+from pycore.serving.policies.named import BY_NAME
 from pycore.serving.policies.slo_aware import SloAware
 from pycore.simulation.costs.custom import read_cost
 from pycore.simulation.costs.overhead import Overhead
@@ -28,9 +23,7 @@ from pycore.units import GIB
 from pycore.vram.capacity import capacity
 from pycore.vram.plan import MemoryPlan, memory
 
-POLICIES: dict[str, Callable[[], Policy]] = {
-    "fcfs": Fcfs, "decode-first": DecodeFirst, "sjf": Sjf, "chunked": Chunked, "cache-aware": CacheAware,
-    "slo-aware": SloAware, "priority": Priority, "disaggregated": Chunked}
+POLICIES: dict[str, Callable[[], Policy]] = BY_NAME | {"disaggregated": BY_NAME["chunked"]}
 SWAP_GIB = 4
 """Host memory for swapped blocks, per device: vLLM's default --swap-space until it was removed in v1."""
 

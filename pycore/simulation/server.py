@@ -15,9 +15,9 @@ from pycore.serving.policies.contract import Policy
 from pycore.serving.policies.disaggregated import Disaggregated
 from pycore.serving.policies.router import Router
 from pycore.serving.scheduler import Preemption, Scheduler
-from pycore.simulation.costs.work import NANOSECONDS, StepCost, StepWork, decode_ends
+from pycore.simulation.costs.work import NANOSECONDS, StepCost, StepWork, decode_ends, work_of
 from pycore.simulation.recorder import Entry, Recorder, Timed
-from pycore.simulation.records import Server, StepRecord
+from pycore.simulation.records import Server, StepRecord, step_record
 
 FOR_EVER, MOST_AHEAD = 1 << 62, 4096
 new_record = partial(tuple.__new__, StepRecord)  # from a tuple of all fields: quiet steps are made by the thousand
@@ -131,19 +131,13 @@ class Running:
         self.flight.append((plan, end))
         self.free_ns = end
         pool = self.scheduler.pool
-        cached = pool.cached
-        self.steps.append(StepRecord(
-            start_ns, end, plan.prefill_tokens, len(plan.prefill_chunks), plan.decode_count,
-            len(plan.decodes) + sum([1 for part in plan.parts if part.emits]), plan.running, plan.waiting,
-            plan.blocks_used, cached, pool.total - plan.blocks_used - cached, len(plan.preempted), len(plan.evicted)))
+        self.steps.append(step_record(plan, start_ns, end, cached=pool.cached, total=pool.total))
 
     def length_ns(self, plan: StepPlan) -> int:
         """Nanoseconds of a planned step: its tokens, and the swaps that it waits for."""
         length = 0
         if plan.decode_count or plan.parts:
-            ended = sum([1 for part in plan.parts if part.emits and not part.decode])
-            length = self.engine.cost.step_ns(StepWork(plan.decode_count, plan.decode_context, plan.decode_longest,
-                                                       plan.prefill_chunks, ended))
+            length = self.engine.cost.step_ns(work_of(plan))
         if plan.swapped_out or plan.swapped_in:
             length += max(1, round(plan.swap_bytes / self.engine.swap_bytes_per_s * NANOSECONDS))
         return max(1, length)

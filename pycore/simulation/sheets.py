@@ -4,18 +4,17 @@ Times are nanoseconds since the run began, those named after a latency how long 
 cell is a thing that never happened.
 """
 
-import csv
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import Any
 
+from pycore.comma_separated import csv_text
 from pycore.simulation.records import RequestRecord, Result, StepRecord
 
 FIELDS = tuple(name for name in RequestRecord.__dataclass_fields__ if name not in ("spans", "gaps"))
 LATENCIES = ("ttft_ns", "tpot_ns", "e2e_ns", "queueing_ns")
 REQUEST = ("policy", *FIELDS, *LATENCIES)
 STEP = ("policy", "server", "step", *StepRecord._fields)
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def requests_text(runs: Iterable[tuple[str, Result]]) -> str:
@@ -34,28 +33,3 @@ def step_rows(policy: str, result: Result) -> Iterator[tuple[Any, ...]]:
     for server in result.servers:
         for number, step in enumerate(server.steps):
             yield (policy, server.name, number, *step)
-
-
-class Lines(list[str]):
-    """Rows as the csv module writes them, without their ends.
-
-    It is told to end rows with CR LF, since before Python 3.13 it quotes a line end only where it ends rows itself: an id
-    with a bare CR would be two rows, and files would not be the same in every Python.
-    """
-
-    def write(self, row: str) -> None:
-        self.append(row.removesuffix("\r\n"))
-
-
-def csv_text(columns: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> str:
-    """Comma-separated values with a header, rows ended by LF; None is empty."""
-    lines = Lines()
-    writer = csv.writer(lines, lineterminator="\r\n")
-    writer.writerow(columns)
-    writer.writerows([inert(value) for value in row] for row in rows)
-    return "\n".join(lines) + "\n"
-
-
-def inert(value: object) -> object:
-    """A text that a spreadsheet would run as a formula gets a quote in front."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value

@@ -1,7 +1,8 @@
 """mini-infer's page: the control plane driven by hand, every block of it on show. The answer, and how it is composed."""
 
+import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pycore.errors import InvalidQuery
 from pycore.ledger import Term, terms_in
@@ -74,7 +75,7 @@ class Answer:
     @property
     def terms(self) -> tuple[Term, ...]:
         """Every term of the answer once, in the order of its parts."""
-        parts = (*(self.waste.allocations if self.waste else ()), self.waste, self.waterfall,
+        parts = (self.conversation, *(self.waste.allocations if self.waste else ()), self.waste, self.waterfall,
                  self.break_even and self.break_even.speculation)
         found: dict[tuple, Term] = {}
         for part in parts:
@@ -111,8 +112,9 @@ def waterfall_of(query: Query) -> Waterfall:
                                seed=query.seed, steps=query.steps, block_size=query.block_size)
 
 
+@functools.lru_cache(maxsize=8)
 def break_even(query: Query, acceptance: float) -> BreakEven:
-    """What an acceptance is worth on the question's card. Raises InvalidQuery, NotKnown."""
+    """What an acceptance is worth on the question's card. Kept, since no frame changes it. Raises InvalidQuery, NotKnown."""
     asked = infersize.Query(model=query.model, gpu=query.gpu, draft_model=query.draft_model, sequences=query.batch,
                             context=query.context, prompt=query.context // 2, output=query.context // 2)
     try:
@@ -135,7 +137,7 @@ def steps(query: Query) -> Iterator[Progress | Answer]:
         found = waterfall_of(query)
         frame = found.film.frame(query.frame)
         yield Answer(query=query, number=frame.number, count=len(found.steps), film=found.film, frame=frame, waterfall=found,
-                     break_even=break_even(query, found.acceptance.value))
+                     break_even=break_even(replace(query, frame=0), found.acceptance.value))
         return
     if query.scene == "recorded" and query.events.strip():
         for line in recorded.films(query.events, query.first_step):

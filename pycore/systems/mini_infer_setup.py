@@ -8,16 +8,10 @@ from dataclasses import dataclass
 
 from pycore.errors import InputError
 from pycore.knobs import knob
-from pycore.serving.policies.cache_aware import CacheAware
-from pycore.serving.policies.chunked import Chunked
 from pycore.serving.policies.contract import Policy
-from pycore.serving.policies.decode_first import DecodeFirst
-from pycore.serving.policies.fcfs import Fcfs
-from pycore.serving.policies.priority import Priority
-from pycore.serving.policies.sjf import Sjf
-from pycore.serving.policies.slo_aware import SloAware
+from pycore.serving.policies.named import BY_NAME
 
-POLICIES = ("chunked", "fcfs", "decode-first", "sjf", "cache-aware", "slo-aware", "priority")
+POLICIES = tuple(BY_NAME)
 NUMBERS = ("float32", "float16", "bfloat16")
 KV_FORMATS = (*NUMBERS, "fp8", "int8", "int4")
 LINEARS = ("auto", "float32", "int8", "int8-fine")
@@ -85,6 +79,4 @@ class Choices:
 
 def policy(name: str) -> Policy:
     """A policy by its name in POLICIES."""
-    made = {"chunked": Chunked, "fcfs": Fcfs, "decode-first": DecodeFirst, "sjf": Sjf, "cache-aware": CacheAware,
-            "slo-aware": SloAware, "priority": Priority}
-    return made[name]()
+    return BY_NAME[name]()

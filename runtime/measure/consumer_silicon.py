@@ -10,7 +10,6 @@ and against what follows from the model's shape.
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -32,10 +31,11 @@ from runtime.mini_infer.quality import compare, logits
 from runtime.mini_infer.room import token_bytes
 from runtime.mini_infer.setup import Setup
 from runtime.mini_infer.source import resolve_device
-from runtime.mini_infer.speeds import bandwidth_bytes_per_s, prompts, run_batch, speeds, step_bytes, weight_bytes
+from runtime.mini_infer.speeds import bandwidth_bytes_per_s, bandwidth_share, prompts, run_batch, speeds, weight_bytes
 from runtime.models import tokenizer
 from runtime.models.gguf import open_gguf
 from runtime.models.supply import BIBLE, SMOLLM2, bible, fetch
+from runtime.quantbench.speed import load_average
 
 LEVELS = (1, 2, 4, 8, 16, 32)
 PROMPT, OUTPUT, ROUNDS = 64, 32, 3
@@ -134,9 +134,9 @@ def run(plan: Plan, command: str) -> dict[str, list[dict[str, object]]]:
             todo.remove((one, level))
             row = {"machine": machine, "configuration": one.id, "concurrency": level, "prompt_tokens": plan.prompt,
                    "output_tokens": plan.output} | rows.speed_cells(found) | {"load_average": load(), "date": rows.today()}
-            read = step_bytes(engine, level, plan.prompt + plan.output // 2)
-            rate = row["decode_tokens_per_s_best"]
-            row["bandwidth_share"] = float(f"{read * rate / level / bandwidth:.3g}") if bandwidth else None
+            share = bandwidth_share(engine, level, plan.prompt + plan.output // 2, row["decode_tokens_per_s_best"],
+                                    bandwidth)
+            row["bandwidth_share"] = share and float(f"{share:.3g}")
             kept.put(f"{one.id} {level}", row)
             say(f"{one.id} {level} at once: {row['decode_tokens_per_s']} tokens/s, {len(todo)} cells to come")
     return {"machines": [kept.rows["machine"]], "configurations": [kept.rows[one.id] for one in plan.configurations],
@@ -155,7 +155,8 @@ def configuration_row(machine: str, one: Configuration, engine: Engine) -> dict[
 
 def load() -> float | None:
     """Processes that wanted a processor, averaged over a minute."""
-    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+    found = load_average()
+    return None if found is None else round(found, 2)
 
 
 def busy(device: str) -> str:

@@ -13,13 +13,12 @@ import torch
 
 import pycore
 from runtime.measure.tables import ROOT, csv_text
-from runtime.mini_infer.benching import processor
 from runtime.mini_infer.quality import Error
-from runtime.mini_infer.speeds import Speeds, median_and_best
+from runtime.mini_infer.speeds import FIGURES, Speeds, median_and_best
+from runtime.processor import processor
 
 FOLDER = "data/consumer-silicon-benchmarks"
 COMMAND = "python -m runtime.measure.consumer_silicon"
-FIGURES = ("prefill_tokens_per_s", "decode_tokens_per_s", "ttft_s", "overall_tokens_per_s")
 COLUMNS = {
     "machines": ("machine", "device", "kind", "cores", "threads", "memory_bytes", "memory_bytes_per_s", "system", "versions",
                  "commit", "date", "load_average", "command", "note"),

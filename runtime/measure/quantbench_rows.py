@@ -5,7 +5,6 @@ import math
 import os
 import platform
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy
@@ -14,6 +13,7 @@ import torch
 import pycore
 from pycore.pack.formats import format_of
 from pycore.quality.frontier import configuration
+from runtime.processor import processor
 from runtime.quantbench.evaluate import Mean
 from runtime.quantbench.measure import Line
 from runtime.quantbench.schemes import Rule, Scheme, parse, spelt
@@ -127,13 +127,7 @@ def sensitivity_row(subject: "Subject", one: Named, found: Sensitivity) -> dict[
 
 def device() -> str:
     """The processor's name and how many cores there are to use."""
-    name = platform.processor() or platform.machine()
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        name = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        pass
-    return f"{name}, {os.cpu_count()} cores"
+    return f"{processor()}, {os.cpu_count()} cores"
 
 
 def model_row(subject: "Subject", kept: object) -> dict[str, object]:

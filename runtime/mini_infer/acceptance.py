@@ -27,14 +27,20 @@ class Guess:
 NO_GUESS = Guess()
 
 
+def finite(logits: Tensor) -> list[bool]:
+    """Which rows (rows, vocabulary) hold neither NaN nor infinity."""
+    sound = torch.isfinite(logits.sum(dim=-1)).tolist()  # NaN and infinity survive a sum
+    if all(sound):
+        return sound
+    return torch.isfinite(logits).all(dim=-1).tolist()  # a sum of sound numbers may be too large: only now each is looked at
+
+
 def accepted(samplers: Sequence[Sampler], guesses: Sequence[Guess], logits: Tensor) -> tuple[tuple[Choice, ...], ...]:
     """The tokens that come for each: guesses kept, and one more. `logits`: 1 + guesses rows for each, in order.
 
     Ends before a row that is not finite; empty where that is the first.
     """
-    sound = torch.isfinite(logits.sum(dim=-1)).tolist()  # NaN and infinity survive a sum
-    if not all(sound):  # so may large numbers that are sound: only now each is looked at
-        sound = torch.isfinite(logits).all(dim=-1).tolist()
+    sound = finite(logits)
     best = logits.argmax(dim=-1).tolist()
     rows = None if all(sampler.plain for sampler in samplers) else logits.float().cpu()
     found, at = [], 0

@@ -1,7 +1,5 @@
 """What `mini-infer bench` asks for: an engine in, plain data out."""
 
-import os
-import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,11 +9,21 @@ import torch
 from pycore.errors import InputError, SourceError
 from runtime.mini_infer.engine import Engine
 from runtime.mini_infer.kv_formats import BITS
+from runtime.mini_infer.model import Model
 from runtime.mini_infer.quality import compare, logits
-from runtime.mini_infer.speeds import bandwidth_bytes_per_s, median_and_best, prompts, run_batch, speeds, step_bytes
+from runtime.mini_infer.speeds import (
+    FIGURES,
+    bandwidth_bytes_per_s,
+    bandwidth_share,
+    median_and_best,
+    prompts,
+    run_batch,
+    speeds,
+)
 from runtime.mini_infer.words import Words
+from runtime.processor import processor
+from runtime.quantbench.speed import load_average
 
-FIGURES = ("prefill_tokens_per_s", "decode_tokens_per_s", "ttft_s", "overall_tokens_per_s")
 MOST_TEXT_TOKENS = 2048
 Say = Callable[[str], None]
 
@@ -42,8 +50,8 @@ def bench(engine: Engine, levels: Sequence[int], prompt_tokens: int, output_toke
         row = {"concurrency": level}
         for name in FIGURES:
             row[name], row[name + "_best"] = median_and_best(found[1:], name)
-        read = step_bytes(engine, level, prompt_tokens + output_tokens // 2)
-        row["bandwidth_share"] = read * row["decode_tokens_per_s_best"] / level / bandwidth if bandwidth else None
+        row["bandwidth_share"] = bandwidth_share(engine, level, prompt_tokens + output_tokens // 2,
+                                                 row["decode_tokens_per_s_best"], bandwidth)
         rows.append(row)
     return machine() | pool(engine) | {"memory_bytes_per_s": bandwidth, "prompt_tokens": prompt_tokens,
                                        "output_tokens": output_tokens, "rounds": rounds, "rows": rows}
@@ -58,18 +66,8 @@ def pool(engine: Engine) -> dict[str, object]:
 
 def machine() -> dict[str, object]:
     """Where this was measured."""
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    return {"processor": processor(), "threads": torch.get_num_threads(), "torch": torch.__version__, "load_average": load}
-
-
-def processor(info: Path = Path("/proc/cpuinfo")) -> str:
-    """The name of the CPU."""
-    try:
-        lines = info.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    named = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    return named or platform.processor() or platform.machine()
+    return {"processor": processor(), "threads": torch.get_num_threads(), "torch": torch.__version__,
+            "load_average": load_average()}
 
 
 def text_tokens(engine: Engine, words: Words, text: Path) -> tuple[int, ...]:
@@ -85,7 +83,7 @@ def text_tokens(engine: Engine, words: Words, text: Path) -> tuple[int, ...]:
     return found[:min(MOST_TEXT_TOKENS, engine.model.configuration.context)]
 
 
-def text_error(reference: Engine, engine: Engine, tokens: tuple[int, ...]) -> dict[str, object]:
-    """What this engine's numbers do to a text's logits, beside an engine of the model's own. Raises InputError."""
-    expected = logits(reference.model, tokens)
+def text_error(reference: Model, engine: Engine, tokens: tuple[int, ...]) -> dict[str, object]:
+    """What this engine's numbers do to a text's logits, beside the model as its files have it. Raises InputError."""
+    expected = logits(reference, tokens)
     return asdict(compare(expected, logits(engine.model, tokens, engine.cache.kept), tokens))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pycore.serving.plan import Scheduled, StepPlan
-from runtime.mini_infer.acceptance import Guess
+from runtime.mini_infer.acceptance import Guess, finite
 from runtime.mini_infer.cache import Cache
 from runtime.mini_infer.model import Model
 from runtime.mini_infer.sampling import Sampler
@@ -142,7 +142,7 @@ class DraftModel:
 
     def _choose(self, names: list[str], ahead: Mapping[str, Sampler], guesses: dict[str, Guess], logits: Tensor) -> None:
         """The next guess of each, by its row of logits."""
-        sound, best = torch.isfinite(logits).all(dim=-1).tolist(), logits.argmax(dim=-1).tolist()
+        sound, best = finite(logits), logits.argmax(dim=-1).tolist()
         rows = None if all(ahead[name].plain for name in names) else logits.float().cpu()
         for row, name in enumerate(names):
             if not sound[row]:

@@ -18,7 +18,7 @@ from pycore.serving.plan import StepPlan
 from pycore.serving.policies.chunked import Chunked
 from pycore.serving.policies.contract import Policy
 from pycore.serving.scheduler import Preemption, Scheduler
-from runtime.mini_infer.acceptance import NO_GUESS, Guess, accepted
+from runtime.mini_infer.acceptance import NO_GUESS, Guess, accepted, finite
 from runtime.mini_infer.cache import Cache
 from runtime.mini_infer.generation import Finish, Generation, Live, Output, Told, lives
 from runtime.mini_infer.model import Model
@@ -176,7 +176,7 @@ class Engine:
             return self._chosen(*run(self.model, self.cache, plan, texts), {}), {}
         guesses = self.drafter.guess(plan, texts, {name: live.sampler for name, live in self.live.items()})
         names, logits = run(self.model, self.cache, plan, texts, {name: guess.tokens for name, guess in guesses.items()})
-        if guesses and not bool(torch.isfinite(logits).all()):
+        if guesses and not all(finite(logits)):
             logits = self._without_the_infinite(plan, texts, names, logits, guesses)
         choices = self._chosen(names, logits, guesses)
         self.drafter.settle(plan, texts, {name: len(said) for name, said in choices.items()})
@@ -186,7 +186,7 @@ class Engine:
                               logits: torch.Tensor, guesses: dict[str, Guess]) -> torch.Tensor:
         """Logits of a step in which those whose guesses gave something that is not finite have no guesses."""
         parts = dict(zip(names, logits.split([1 + len(guesses.get(name, NO_GUESS).tokens) for name in names]), strict=True))
-        again = [name for name in names if len(parts[name]) > 1 and not bool(torch.isfinite(parts[name]).all())]
+        again = [name for name in names if len(parts[name]) > 1 and not all(finite(parts[name]))]
         if again:
             parts.update(zip(again, without_guesses(self.model, self.cache, plan, texts, again)[:, None], strict=True))
             guesses.update(dict.fromkeys(again, NO_GUESS))

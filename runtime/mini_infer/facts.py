@@ -26,7 +26,7 @@ def facts(name: str, *, dtype: str = "float32", device: str = "auto", hashes: bo
     numbers = source.computed_in(dtype, where, say)
     path = source.find(name, say)
     opened = None if path.is_dir() else open_gguf(path)
-    sizes = files.configuration_of(path)
+    sizes = files.configuration_of(path, opened)
     paths = files.shards(path) if opened is None else (path,)
     found = words.from_gguf(opened, name) if opened else source.folder_words(path, name)
     tensors = gguf_tensors(opened) if opened else [one for file in paths for one in safetensors_tensors(file)]

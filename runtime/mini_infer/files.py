@@ -22,22 +22,25 @@ FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 MOST_JSON_BYTES = 64 << 20
 
 
-def load(path: str | Path, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> Model:
-    """The model in a folder or a .gguf file, on a device. Raises SourceError, ConfigError."""
+def load(path: str | Path, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu",
+         opened: Gguf | None = None) -> Model:
+    """The model in a folder or a .gguf file (`opened`: as it was opened before), on a device. Raises SourceError,
+    ConfigError."""
     path = Path(path)
     if path.is_dir():
         data = read_json(path / "config.json")
         model = empty(sizes(data), rope.from_config(data, "config.json"), dtype, device)
         return filled(model, safetensors(shards(path)), str(path))
-    file = open_gguf(path)
+    file = opened or open_gguf(path)
     found = gguf_sizes(file)
     model = empty(found, rope.from_gguf(file, found.architecture, found.head_width), dtype, device)
     return filled(model, weights.gguf_tensors(file, found), file.source)
 
 
-def configuration_of(path: Path) -> Configuration:
-    """The sizes of the model in a folder or a .gguf file, its weights unread. Raises SourceError, ConfigError."""
-    return sizes(read_json(path / "config.json")) if path.is_dir() else gguf_sizes(open_gguf(path))
+def configuration_of(path: Path, opened: Gguf | None = None) -> Configuration:
+    """The sizes of the model in a folder or a .gguf file (`opened`: as it was opened before), its weights unread. Raises
+    SourceError, ConfigError."""
+    return sizes(read_json(path / "config.json")) if path.is_dir() else gguf_sizes(opened or open_gguf(path))
 
 
 def gguf_sizes(file: Gguf) -> Configuration:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pycore.errors import SourceError
+from pycore.tokens.originals import byte_letters
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
@@ -21,14 +22,7 @@ RUN = re.compile("(Replace ?)*(ByteFallback ?)?(Fuse( Strip)?)?")
 BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
-def _bytes_by_character() -> dict[str, int]:
-    """GPT-2's table: printable Latin-1 characters are themselves, the others of the 256 follow from U+0100 on."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(256 + place): byte for place, byte in enumerate(others)}
-
-
-CHARACTERS = _bytes_by_character()
+CHARACTERS = byte_letters()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from pycore.errors import StudioError
 from pycore.serving.plan import Scheduled, StepPlan
-from pycore.simulation.costs.work import StepCost, StepWork
-from pycore.simulation.records import StepRecord
+from pycore.simulation.costs.work import StepCost, StepWork, work_of
+from pycore.simulation.records import StepRecord, step_record
 from runtime.mini_infer.engine import Engine
 from runtime.mini_infer.generation import Generation, Output
 
@@ -132,16 +132,10 @@ class Virtual(Clock):
         self.cost = cost
 
     def passed(self, plan: StepPlan) -> int:
-        return self.start_ns + max(1, self.cost.step_ns(work(plan)))
+        return self.start_ns + max(1, self.cost.step_ns(work_of(plan)))
 
     def wait(self, until_ns: int) -> None:
         return None
-
-
-def work(plan: StepPlan) -> StepWork:
-    """The shape of a plan, as sched-sim gives it to a cost model."""
-    ended = sum([1 for part in plan.parts if part.emits and not part.decode])
-    return StepWork(plan.decode_count, plan.decode_context, plan.decode_longest, plan.prefill_chunks, ended)
 
 
 def play(engine: Engine, arrivals: Iterable[Arrival], clock: Clock) -> Played:
@@ -182,13 +176,9 @@ def play(engine: Engine, arrivals: Iterable[Arrival], clock: Clock) -> Played:
 
 def noted(engine: Engine, clock: Clock) -> Step:
     """The step that has just ended."""
-    plan, pool = engine.last_plan, engine.scheduler.pool
-    emitted = len(plan.decodes) + sum([1 for part in plan.parts if part.emits])
-    record = StepRecord(
-        clock.start_ns, clock.end_ns, plan.prefill_tokens, len(plan.prefill_chunks), plan.decode_count, emitted,
-        plan.running, plan.waiting, plan.blocks_used, clock.cached, pool.total - plan.blocks_used - clock.cached,
-        len(plan.preempted), len(plan.evicted))
-    return Step(record=record, work=work(plan), items=plan.items, copies=plan.copies, evicted=plan.evicted,
+    plan, total = engine.last_plan, engine.scheduler.pool.total
+    record = step_record(plan, clock.start_ns, clock.end_ns, cached=clock.cached, total=total)
+    return Step(record=record, work=work_of(plan), items=plan.items, copies=plan.copies, evicted=plan.evicted,
                 preempted=plan.preempted)
 
 

@@ -15,7 +15,7 @@ from pycore.units import binary_bytes
 from pycore.vram.kv import per_token
 from pycore.vram.parameters import parameters
 from runtime.mini_infer.arithmetic import native
-from runtime.mini_infer.kv_formats import BITS, KvFormat, kv_format
+from runtime.mini_infer.kv_formats import BITS, KvFormat, kv_format, plain_name
 from runtime.models.configuration import Configuration
 
 MEMORY, LIMITS = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
@@ -101,7 +101,7 @@ def refuse_weights(one: Configuration, dtype: torch.dtype, device: torch.device 
     sixteen = any(native(numbers, device) for numbers in (torch.bfloat16, torch.float16))
     way = ("in 16 bits they take " + binary_bytes(half) if sixteen and dtype.itemsize > 2 and half <= free
            else "a smaller model, or a device with more memory")
-    raise InputError("model", f"weights of {binary_bytes(need)} in {_said(dtype)}",
+    raise InputError("model", f"weights of {binary_bytes(need)} in {plain_name(dtype)}",
                      f"{binary_bytes(free)} are free on {device}; {way}")
 
 
@@ -150,7 +150,3 @@ def _fitting(one: Configuration, kept: KvFormat, need: int, block_size: int, fre
     others = "".join(f", in {name} {tokens(name):,}" for name in smaller)
     return (f"it takes {binary_bytes(need)} for keys and values and {binary_bytes(free)} are free: room for "
             f"{tokens(kept.name) // block_size:,} blocks, {tokens(kept.name):,} tokens in {kept.name}{others}")
-
-
-def _said(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

@@ -91,13 +91,14 @@ class Setup(Choices):
         """The draft model, opened once its words are as many as the model's."""
         from runtime.mini_infer import files, source
         try:
-            theirs = files.configuration_of(source.find(self.draft, say)).vocabulary
+            path = source.find(self.draft, say)
         except UnknownName as error:
             raise InputError("draft", self.draft, f"{error.accepted}, or {N_GRAM}") from None
+        theirs = files.configuration_of(path).vocabulary
         if theirs != model.configuration.vocabulary:
             raise InputError("draft", f"{self.draft}, of {theirs:,} tokens",
                              f"accepted: a model with the same {model.configuration.vocabulary:,} tokens")
-        return source.open_source(self.draft, dtype=plain_name(model.dtype), device=str(model.device), say=say).model
+        return source.open_source(str(path), dtype=plain_name(model.dtype), device=str(model.device), say=say).model
 
     @staticmethod
     def _plain(model: Model) -> KvFormat:

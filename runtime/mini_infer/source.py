@@ -10,6 +10,7 @@ import torch
 from pycore.cache import place
 from pycore.errors import InputError, SourceError, UnknownName
 from runtime.mini_infer import arithmetic, files, hub, room, words
+from runtime.mini_infer.kv_formats import PLAIN
 from runtime.mini_infer.model import Model
 from runtime.mini_infer.words import Words
 from runtime.models.gguf import open_gguf
@@ -17,7 +18,6 @@ from runtime.models.load import NAMES
 from runtime.models.supply import SMOLLM2, fetch, file_digest
 
 DEFAULT = "smollm2-135m"
-NUMBERS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 DEVICE = re.compile(r"auto|cpu|mps(:0)?|cuda(:[0-9]{1,3})?")  # torch itself calls the only one mps:0
 Say = Callable[[str], None]
 
@@ -45,12 +45,13 @@ def open_source(name: str, *, dtype: str = "float32", device: str = "auto", say:
     where = resolve_device(device)
     numbers = computed_in(dtype, where, say)
     path = find(name, say)
-    found = folder_words(path, name) if path.is_dir() else words.from_gguf(open_gguf(path), name)
-    sizes = files.configuration_of(path)
+    opened = None if path.is_dir() else open_gguf(path)
+    found = words.from_gguf(opened, name) if opened else folder_words(path, name)
+    sizes = files.configuration_of(path, opened)
     if beyond := [token for token in found.end if token >= sizes.vocabulary]:
         raise SourceError(name, f"ends a text with token {beyond[0]:,}; the model has {sizes.vocabulary:,}")
     room.refuse_weights(sizes, numbers, where)
-    return Source(name=name, model=files.load(path, numbers, where), words=found, place=path,
+    return Source(name=name, model=files.load(path, numbers, where, opened), words=found, place=path,
                   files=files.shards(path) if path.is_dir() else (path,))
 
 
@@ -87,9 +88,9 @@ def find(name: str, say: Say = lambda text: None) -> Path:
 
 def resolve_dtype(name: str) -> torch.dtype:
     """Numbers of torch. Raises InputError."""
-    if name not in NUMBERS:
-        raise InputError("dtype", name, "accepted: " + ", ".join(NUMBERS))
-    return NUMBERS[name]
+    if name not in PLAIN:
+        raise InputError("dtype", name, "accepted: " + ", ".join(PLAIN))
+    return PLAIN[name]
 
 
 def computed_in(name: str, device: str, say: Say) -> torch.dtype:

@@ -17,6 +17,8 @@ from runtime.mini_infer.model import Model
 from runtime.mini_infer.projections import NAMES, Eight
 from runtime.mini_infer.room import token_bytes
 
+FIGURES = ("prefill_tokens_per_s", "decode_tokens_per_s", "ttft_s", "overall_tokens_per_s")
+
 BANDWIDTH_BYTES = 1 << 28  # read through in float32, more than the caches of a CPU hold
 BANDWIDTH_ROUNDS = 7
 
@@ -95,6 +97,12 @@ def weight_bytes(model: Model) -> int:
     """Bytes of weights that a step reads, whatever its batch: every projection and the head, as they are kept."""
     all_of_them = [getattr(layer, name) for layer in model.layers for name in NAMES] + [model.head]
     return sum(one.nbytes if isinstance(one, Eight) else one.weight.nbytes for one in all_of_them)
+
+
+def bandwidth_share(engine: Engine, sequences: int, context: int, tokens_per_s: float,
+                    bandwidth: float | None) -> float | None:
+    """What decodes read in a second, as a share of what this machine was measured to read; None where it was not."""
+    return step_bytes(engine, sequences, context) * tokens_per_s / sequences / bandwidth if bandwidth else None
 
 
 def step_bytes(engine: Engine, sequences: int, context: int) -> int:

@@ -72,7 +72,7 @@ def player(query: Any, film: Film) -> Player:
     frame, last = film.frame(query.frame), len(film.frames)
     return Player(frame=frame.number, last=last, what=plain(frame.what), lines=tuple(map(plain, frame.lines)),
                   moves=moves(query, frame.number, last), strip=strip(film, frame.number),
-                  around=around(query, frame.number, [(plain(one.what, 160), not one.holds) for one in film.frames]))
+                  around=around(query, frame.number, [(one.what, not one.holds) for one in film.frames]))
 
 
 def stepper(query: Any, here: int, steps: list[str], film: Film) -> Player:
@@ -92,8 +92,8 @@ def moves(query: Any, here: int, last: int) -> tuple[Move, ...]:
 def around(query: Any, here: int, frames: list[tuple[str, bool]]) -> tuple[Near, ...]:
     """As many frames before as after, where there are any: always the same number of lines. `frames`: (what, broken)."""
     first = max(1, min(here - AROUND // 2, len(frames) - AROUND + 1))
-    return tuple(Near(number=number, what=frames[number - 1][0], href=also(query, frame=number), here=number == here,
-                      broken=frames[number - 1][1])
+    return tuple(Near(number=number, what=plain(frames[number - 1][0], 160), href=also(query, frame=number),
+                      here=number == here, broken=frames[number - 1][1])
                  for number in range(first, min(first + AROUND, len(frames) + 1)))
 
 
@@ -101,7 +101,7 @@ def strip(film: Film, here: int) -> Strip:
     """The pool over the film; frames beyond `WIDE` are drawn on top of each other."""
     count, blocks = len(film.frames), max(film.blocks, 1)
     used = [one.used for one in film.frames]
-    kept = [one.used + sum(block.state == "cached" for block in one.blocks) for one in film.frames]
+    kept = [one.used + one.cached for one in film.frames]
     broken = "".join(f"M{WIDE * at // count} {HIGH}h{max(WIDE // count, 3)}v6h-{max(WIDE // count, 3)}z"
                      for at, one in enumerate(film.frames) if not one.holds)
     return Strip(used=skyline(used, blocks), cached=skyline(kept, blocks), broken=broken,

@@ -8,7 +8,6 @@ from studios.explain import help_field, plain
 
 NAMED, DRAWN = 240, 2000  # most blocks drawn with their numbers; most drawn at all
 MOST_ROWS, MOST_SLOTS, HEAD_SLOTS = 40, 40, 32
-STATES = ("held", "shared", "cached", "blank")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +69,14 @@ def pool(film: Film, frame: Frame) -> Pool:
     size, drawn, gone = film.block_size, frame.blocks, rolled_back(film, frame)
     if len(drawn) > DRAWN:
         drawn = [one for one in drawn if one.state != "blank"][:DRAWN]
-    states = {one.block: one for one in frame.blocks}
-    rows = tuple(row(one, links[one.sequence], size, states, gone, frame) for one in frame.tables[:MOST_ROWS])
+    fresh = frozenset(frame.touched_blocks)
+    rows = tuple(row(one, links[one.sequence], size, gone, frame, fresh) for one in frame.tables[:MOST_ROWS])
     left_out = [f"{len(frame.blocks) - len(drawn):,} of the blocks are not drawn"] * (len(drawn) < len(frame.blocks))
     left_out += [f"{len(frame.tables) - MOST_ROWS:,} more sequences"] * (len(frame.tables) > MOST_ROWS)
-    cells = tuple(cell(one, links, size, gone.get(one.block, 0), one.block in frame.touched_blocks) for one in drawn)
+    cells = tuple(cell(one, links, size, gone.get(one.block, 0), one.block in fresh) for one in drawn)
     return Pool(cells=cells, small=len(drawn) > NAMED, rows=rows, note="; ".join(left_out), lost=bool(gone),
-                counts=counts(frame.blocks), says=f"{film.blocks:,} blocks of {size:,} tokens, {plain(film.policy, 60)}")
+                counts=counts(frame, film.blocks),
+                says=f"{film.blocks:,} blocks of {size:,} tokens, {plain(film.policy, 60)}")
 
 
 def rolled_back(film: Film, frame: Frame) -> dict[int, int]:
@@ -93,11 +93,11 @@ def rolled_back(film: Film, frame: Frame) -> dict[int, int]:
     return found
 
 
-def counts(blocks: Sequence[BlockState]) -> str:
+def counts(frame: Frame, total: int) -> str:
     """'9 in use (2 shared), 3 cached, 4 blank'."""
-    of = {state: sum(one.state == state for one in blocks) for state in STATES}
-    shared = f" ({of['shared']:,} shared)" if of["shared"] else ""
-    return f"{of['held'] + of['shared']:,} in use{shared}, {of['cached']:,} cached, {of['blank']:,} blank"
+    several = sum(one.state == "shared" for one in frame.blocks)
+    shared = f" ({several:,} shared)" if several else ""
+    return f"{frame.used:,} in use{shared}, {frame.cached:,} cached, {total - frame.used - frame.cached:,} blank"
 
 
 def cell(one: BlockState, links: dict[str, str], size: int, gone: int, fresh: bool) -> Cell:
@@ -122,12 +122,12 @@ def text(tokens: Sequence[str], limit: int = 140) -> str:
     return plain(" ".join(tokens), limit)
 
 
-def row(table: Table, link: str, size: int, states: dict[int, BlockState], gone: dict[int, int], frame: Frame) -> Row:
-    """One sequence."""
+def row(table: Table, link: str, size: int, gone: dict[int, int], frame: Frame, fresh: frozenset[int]) -> Row:
+    """One sequence; `fresh`: blocks that this frame touched."""
     places = list(enumerate(table.blocks))
     if len(places) > MOST_SLOTS:
         places = places[:HEAD_SLOTS] + places[HEAD_SLOTS - MOST_SLOTS:]
-    slots = tuple(slot(index, block, table, size, states, gone.get(block, 0), block in frame.touched_blocks)
+    slots = tuple(slot(index, frame.blocks[block], table, size, gone.get(block, 0), block in fresh)
                   for index, block in places)
     status = table.status + (f": {table.waits}" if table.waits else "")
     if table.host_blocks:
@@ -146,13 +146,13 @@ def progress(table: Table) -> str:
     return said + (f", preempted {times}" if table.preemptions else "")
 
 
-def slot(index: int, block: int, table: Table, size: int, states: dict[int, BlockState], gone: int, fresh: bool) -> Slot:
-    """One place in a table; `gone`: slots in it that hold refused guesses."""
-    shared = states[block].references > 1 if block in states else False
+def slot(index: int, state: BlockState, table: Table, size: int, gone: int, fresh: bool) -> Slot:
+    """One place in a table, and the block there; `gone`: slots in it that hold refused guesses."""
+    block, shared = state.block, state.references > 1
     filled = min(max(table.computed - index * size, 0), size)
     gone = min(gone, size - filled)
     said = f"{plain(table.sequence, 40)}, its block {index}, lies in block {block}: {filled} of {size} slots"
-    said += f", shared by {states[block].references}" if shared else ""
+    said += f", shared by {state.references}" if shared else ""
     said += f", {gone} computed for nothing" if gone else ""
     return Slot(index=index, block=block, style=" ".join(["shared"] * shared + ["fresh"] * fresh), link=f"b{block}",
                 fill=part_of(filled, size), lost=part_of(gone, size) if gone else "",

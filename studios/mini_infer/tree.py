@@ -1,6 +1,5 @@
 """The prefix cache as an indented tree: a line a run of blocks, a square a block, its tokens beside it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pycore.scenes.film import Frame, TreeNode
@@ -49,7 +48,7 @@ class Tree:
 
 def tree(frame: Frame) -> Tree:
     """The tree of a frame."""
-    ordered = preorder(frame.tree)
+    ordered = frame.tree
     rows = {one.id: number for number, one in enumerate(ordered)}
     nodes = tuple(node(one, rows) for one in ordered[:MOST_NODES])
     blocks = sum(len(one.blocks) for one in ordered)
@@ -57,19 +56,6 @@ def tree(frame: Frame) -> Tree:
     return Tree(nodes=nodes, height=LINE * len(nodes) + 4,
                 says=f"{blocks:,} blocks in {len(ordered):,} runs, {held:,} of them held by somebody",
                 note=f"{len(ordered) - MOST_NODES:,} more runs are not drawn" if len(ordered) > MOST_NODES else "")
-
-
-def preorder(nodes: Sequence[TreeNode]) -> list[TreeNode]:
-    """Every node right after its parent and its elder siblings' families. Not recursive: a tree may be deep."""
-    below: dict[int | None, list[TreeNode]] = {}
-    for one in nodes:
-        below.setdefault(one.parent, []).append(one)
-    found, open_ = [], list(reversed(below.get(None, [])))
-    while open_:
-        one = open_.pop()
-        found.append(one)
-        open_ += reversed(below.get(one.id, []))
-    return found
 
 
 def node(one: TreeNode, rows: dict[int, int]) -> Node:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from pycore.ledger import fact
 from studios.explain import Ledger, Number, plain
 from studios.mini_infer.waste import share
 
@@ -30,11 +29,8 @@ def paged(answer: Any, ledger: Ledger) -> Sentence:
 
 def cached(answer: Any, ledger: Ledger) -> Sentence:
     """How much of the prompts was found."""
-    talk = answer.conversation
-    source = "counted over the prompts of this scene"
-    hit = fact("Prompt tokens found in the cache", talk.hit, "tokens", basis="derived", source=source)
-    asked = fact("Prompt tokens asked", talk.asked, "tokens", basis="derived", source=source)
-    if not talk.hit:
+    hit, asked = answer.conversation.hit_tokens, answer.conversation.asked_tokens
+    if not hit.value:
         return ("None of ", ledger.number(asked), " was found in the prefix cache: every prompt is computed whole")
     return (ledger.number(hit, count), " of ", ledger.number(asked, count), " prompt tokens are found in the prefix "
             "cache and not computed again")

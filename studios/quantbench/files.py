@@ -1,24 +1,22 @@
 """What a reader can take along: weights with codes, formats, the plan and the ledger as CSV, bytes in hexadecimal."""
 
-import csv
-import io
 import json
 from collections.abc import Iterable
 from typing import Any
 
 from studios.quantbench.charts import rounded
+from studios.tables import ledger, short, table
 
 MOST_ROWS = 4096
 WEIGHTS = ("index", "row", "column", "weight", "restored", "code")
 FORMATS = ("format", "label", "bits_per_weight", "sqnr_db", "frontier", "remark")
 PLAN = ("layer", "projection", "configuration", "bytes", "predicted_loss_nats", "fixed")
-LEDGER = ("name", "value", "unit", "low", "high", "basis", "formula", "substituted", "source", "line", "note")
 
 
 def downloads(page: Any) -> dict[str, tuple[str, str]]:
     """File name -> (media type, text)."""
     answer = page.answer
-    files = {"ledger.csv": ("text/csv", table(LEDGER, map(ledger, answer.terms)))}
+    files = {"ledger.csv": ("text/csv", ledger(answer.terms, 6))}
     if answer.bench:
         files["weights.csv"] = ("text/csv", table(WEIGHTS, weights(answer.bench)))
         files["formats.csv"] = ("text/csv", table(FORMATS, formats(page.frontier.rows)))
@@ -30,19 +28,13 @@ def downloads(page: Any) -> dict[str, tuple[str, str]]:
     return files
 
 
-def ledger(term: Any) -> dict:
-    """A term; figures to 6 digits, so that every Python writes the same text."""
-    row = term.as_dict()
-    return row | {name: float(f"{row[name]:.6g}") for name in ("value", "low", "high") if isinstance(row[name], float)}
-
-
 def weights(bench: Any) -> Iterable[dict]:
     """The first weights with what became of them."""
     found = bench.inspection.packed
     for index in range(min(MOST_ROWS, bench.weights.count)):
         row, column = divmod(index, bench.weights.columns)
-        yield {"index": index, "row": row, "column": column, "weight": f"{float(bench.weights.values.flat[index]):.6g}",
-               "restored": f"{float(bench.inspection.restored.flat[index]):.6g}",
+        yield {"index": index, "row": row, "column": column, "weight": short(float(bench.weights.values.flat[index])),
+               "restored": short(float(bench.inspection.restored.flat[index])),
                "code": int(found.codes.flat[found.slot(index)])}
 
 
@@ -64,17 +56,3 @@ def packed(found: Any) -> dict:
     """The bytes and what they are."""
     return {"format": found.format, "options": dict(found.options), "shape": list(found.packed.shape),
             "bytes": len(found.packed.data), "hex": found.packed.data[:1 << 16].hex()}
-
-
-def table(columns: tuple[str, ...], rows: Iterable[dict]) -> str:
-    """CSV with a head; a text that a spreadsheet would run as a formula gets a leading quote."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow([inert(row[name]) for name in columns])
-    return out.getvalue()
-
-
-def inert(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value[:1] in tuple("=+@") else value

@@ -57,7 +57,7 @@ class MeasuredView:
 
     name: str = help_field("the model")
     models: tuple[Choice, ...] = help_field("every measured model, as links")
-    how: str = help_field("corpus, device, versions, date")
+    how: str = help_field("corpus, device, versions, date, command")
     note: str = help_field("what is particular about the model")
     below: str = help_field("rows whose perplexity is below the reference's, and why that is no miracle, or ''")
     speeds: str = help_field("what must be known of the decode speeds, or ''")
@@ -78,7 +78,7 @@ def measured(model: Any, query: Any) -> MeasuredView:
     return MeasuredView(
         name=plain(model.label, 80), models=models(model, query), note=opened(plain(model.note)),
         how=plain(f"{model.corpus}, {model.corpus_tokens:,} tokens in windows of {model.window}, stride {model.stride}; "
-                  f"{model.device}; {model.versions}; {model.date}"),
+                  f"{model.device}; {model.versions}; {model.date}; {model.command}"),
         below=below(model.configurations), timed=bool(timed), speeds=speeds(len(timed), len(model.configurations)),
         promises=tuple(promise(one) for one in model.promises), kept=kept(model.promises),
         rows=tuple(sorted((row(one, asked(one, query)) for one in model.configurations),

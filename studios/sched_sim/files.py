@@ -1,7 +1,7 @@
 """What a reader can take along: the trace for Perfetto, requests and steps as CSV, the drawing as SVG, the ledger."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 from typing import Any
@@ -10,8 +10,8 @@ from pycore.simulation import sheets
 from pycore.simulation.perfetto import trace_events
 from studios.sched_sim.gantt import Gantt, Row
 from studios.sched_sim.scene import drawn, idle
+from studios.tables import ledger
 
-LEDGER = ("name", "value", "unit", "low", "high", "basis", "formula", "substituted", "source", "line", "note")
 MOST = 300_000  # pieces of work and of waiting that a trace for Perfetto holds
 APART = 1000  # process numbers between two policies of one trace
 INK = {"prefill": "#0072b2", "decode": "#c27b00", "swap": "#c06a98", "wait": "#6d7680", "held": "#6d7680", "lost": "#a8261b",
@@ -28,7 +28,7 @@ def downloads(page: Any) -> dict[str, tuple[str, str]]:
         "requests.csv": ("text/csv", sheets.requests_text(results)),
         "steps.csv": ("text/csv", sheets.steps_text(results)),
         "gantt.svg": ("image/svg+xml", svg(page.gantt)),
-        "ledger.csv": ("text/csv", sheets.csv_text(LEDGER, ledger_rows(page))),
+        "ledger.csv": ("text/csv", ledger(page.answer.terms)),
     }
 
 
@@ -44,13 +44,6 @@ def perfetto(runs: Sequence[Any]) -> str:
     for number, result in enumerate(results):
         events += [event | {"pid": event["pid"] + APART * number} for event in trace_events(result)]
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"} | said, separators=(",", ":"), ensure_ascii=False)
-
-
-def ledger_rows(page: Any) -> Iterator[tuple]:
-    """The explained numbers."""
-    for one in page.answer.terms:
-        row = one.as_dict()
-        yield tuple(row[name] for name in LEDGER)
 
 
 def svg(gantt: Gantt) -> str:

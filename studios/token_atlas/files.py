@@ -1,15 +1,14 @@
 """What a reader can take along: the matrix, the bill, the tokens and the ledger as CSV, the answer as JSON."""
 
-import csv
-import io
 import json
 from collections.abc import Iterable
 from typing import Any
 
+from studios.tables import ledger, short, table
+
 MATRIX = ("language", "name", "script", "family", "tokenizer", "exact", "tokens", "measure", "value", "low", "high")
 BILL = ("model", "tokenizer", "exact", "language", "requests", "input_tokens", "output_tokens", "usd", "tax")
 TOKENS = ("tokenizer", "place", "id", "bytes_hex", "start", "end")
-LEDGER = ("name", "value", "unit", "low", "high", "basis", "formula", "substituted", "source", "line", "note")
 
 
 def downloads(page: Any) -> dict[str, tuple[str, str]]:
@@ -23,7 +22,7 @@ def downloads(page: Any) -> dict[str, tuple[str, str]]:
         "matrix.csv": ("text/csv", table(MATRIX, matrix(answer.matrix))),
         "tokens.csv": ("text/csv", table(TOKENS, tokens(answer.live))),
         "bill.csv": ("text/csv", table(BILL, bill(answer.bill))),
-        "ledger.csv": ("text/csv", table(LEDGER, terms)),
+        "ledger.csv": ("text/csv", ledger(answer.terms, 6)),
     }
 
 
@@ -35,7 +34,7 @@ def matrix(grid: Any) -> Iterable[dict]:
         for one in line.cells:
             yield {"language": one.language, "name": spoken.name, "script": spoken.script_name, "family": spoken.family,
                    "tokenizer": one.tokenizer, "exact": exact[one.tokenizer], "tokens": one.tokens, "measure": grid.measure,
-                   "value": one.value, "low": one.low, "high": one.high}
+                   "value": short(one.value), "low": short(one.low), "high": short(one.high)}
 
 
 def tokens(live: Iterable[Any]) -> Iterable[dict]:
@@ -51,22 +50,6 @@ def bill(found: Any) -> Iterable[dict]:
     for one in found.models:
         for line in one.lines:
             yield {"model": one.priced.model, "tokenizer": one.priced.tokenizer, "exact": int(one.priced.exact),
-                   "language": line.language.code, "requests": line.requests.value, "input_tokens": line.input_tokens.value,
-                   "output_tokens": line.output_tokens.value, "usd": line.cost.value, "tax": line.tax.value}
-
-
-def table(columns: tuple[str, ...], rows: Iterable[dict]) -> str:
-    """CSV with a head; a text that a spreadsheet would run as a formula gets a leading quote."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow(tuple(inert(row[name]) for name in columns))
-    return out.getvalue()
-
-
-def inert(value: Any) -> Any:
-    """A value as a spreadsheet may read it, floats at most to six digits."""
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return f"'{value}" if isinstance(value, str) and value[:1] in tuple("=+-@") else value
+                   "language": line.language.code, "requests": short(line.requests.value),
+                   "input_tokens": short(line.input_tokens.value), "output_tokens": short(line.output_tokens.value),
+                   "usd": short(line.cost.value), "tax": short(line.tax.value)}

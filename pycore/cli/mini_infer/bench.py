@@ -49,8 +49,8 @@ def command(word: str | None, concurrency: str, prompt: int, written: int, round
     tokens = None if text is None else benching.text_tokens(found.engine, found.source.words, text)
     result = benching.bench(found.engine, asked, prompt, written, rounds, say)
     if tokens is not None:
-        plain = opened(chosen_by({}, chosen.model))
-        result["logits"] = benching.text_error(plain.engine, found.engine, tokens)
+        plain = engine.part("source").open_source(chosen.model, device=chosen.device, say=say)
+        result["logits"] = benching.text_error(plain.model, found.engine, tokens)
     if as_json:
         output.write_json({"model": found.source.name, "linear": chosen.linear} | result)
     else:

@@ -22,8 +22,9 @@ Examples:
 
 \b
 The reference is each prompt alone in a fresh engine, the whole prompt in one step, nothing cached. Logits may differ by
-rounding: by 0.01 % of the largest logit in float32; by 3 % where weights, keys or values have fewer bits, since a
-number may then fall on the other side of a rounding step. A way that the engine did not really take counts as failed.
+rounding: by 0.01 % of the largest logit in float32; where weights, keys or values have fewer bits by 3 %, or by as much
+as those numbers themselves are off from float32 on these texts, since one may fall on the other side of a rounding step.
+A way that the engine did not really take counts as failed.
 Exit status 1 where an equality fails.
 """
 OTHERS = ("kv_blocks", "kv_memory_bytes", "block_size", "host_blocks", "max_model_length", "max_batched_tokens",

@@ -1,17 +1,17 @@
 """The torch engine behind `quantize` and `eval`: found when it is asked for, never imported before."""
 
 import importlib
-import importlib.util
 from collections.abc import Callable
 from typing import Any
 
 import click
 
 from pycore.cli.quantbench import asking
+from pycore.cli.torch_engine import INSTALL, missing
 from pycore.errors import InputError, SourceError
 from pycore.systems.quantbench_question import options_of, written
 
-INSTALL = "pip install 'inference-studios[runtime]'"
+__all__ = ("INSTALL", "call", "plan", "scheme", "state")
 PLACE = "runtime.quantbench.commands"
 METHODS = ("nearest", "gptq", "gptq-ordered", "awq", "smoothquant", "hqq")
 
@@ -53,25 +53,13 @@ def plan(options: dict[str, Any], *, required: bool) -> str | None:
     return "+".join(parts)
 
 
-def missing() -> str:
-    """What the engine lacks, in words; '' where it can be used."""
-    for package in ("torch", "numpy", "safetensors", "tokenizers"):
-        if importlib.util.find_spec(package) is None:
-            return f"{package} is not installed; this installs it: {INSTALL}"
-    try:
-        found = importlib.util.find_spec(PLACE)
-    except ModuleNotFoundError:
-        found = None
-    return "" if found else f"the torch engine is not part of this installation; this installs it: {INSTALL}"
-
-
 def state() -> str:
     """The same for a list of what is there."""
-    return missing() or "ready"
+    return missing(PLACE) or "ready"
 
 
 def call(name: str) -> Callable[..., Any]:
     """A function of the engine. Raises SourceError where it, or torch, is not here."""
-    if lack := missing():
+    if lack := missing(PLACE):
         raise SourceError("torch engine", lack)
     return getattr(importlib.import_module(PLACE), name)

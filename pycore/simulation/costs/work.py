@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple, Protocol
 
+from pycore.serving.plan import StepPlan
+
 NANOSECONDS = 1e9
 
 
@@ -28,6 +30,12 @@ class StepWork(NamedTuple):
     @property
     def sequences(self) -> int:
         return self.decoding + len(self.chunks)
+
+
+def work_of(plan: StepPlan) -> StepWork:
+    """The shape of a planned step."""
+    ended = sum([1 for part in plan.parts if part.emits and not part.decode])
+    return StepWork(plan.decode_count, plan.decode_context, plan.decode_longest, plan.prefill_chunks, ended)
 
 
 class StepCost(Protocol):
