@@ -1,12 +1,15 @@
-"""Which way of multiplying is the fastest on this CPU: each is tried on the model's own weights, for a second in all.
+"""Which way of multiplying is the fastest on this CPU: each is tried on the model's own weights, for seconds in all.
 
 The same product takes one to four times as long by the order of its operands and by whether weights lie row by row or
 column by column, and which is best depends on the library, the CPU and the number of rows. Weights lie one way only, so
-the storage is chosen that loses least over all numbers of rows; then a way for each of them.
+the storage is chosen that loses least over all numbers of rows; then a way for each of them. Weights are read in a
+step's own order, layer by layer: one matrix again and again would come from a cache, and what is fastest there is not
+in a step.
 """
 
+import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,17 +20,18 @@ from runtime.mini_infer.projections import NAMES, Tuned, Way, by_columns, by_row
 
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128)  # 2^(k - 1): one for each number of binary digits k
 WAYS = (by_rows, by_columns)
-MOST_MATRICES = 8  # of one shape are gone through in turn, so that none is found in the cache next to the core
-MOST_PRODUCTS = 1 << 28  # of one call: what is larger is not tried, and goes as the largest that was
-ROUNDS = 3
+MOST_BYTES = 1 << 29  # of weights are gone through in turn: more than a cache holds, as in a step
+MOST_PRODUCTS = 1 << 30  # of one walk through them: more rows, where arithmetic takes the time, need fewer weights
+ROUNDS = 2
 SMALL_BYTES = 16 << 20  # a model whose weights stay in the cache of a core or two has nothing to gain
 CLEARLY = 0.95  # another way, or another storage, has to be faster than torch's own by this much
-SECONDS = 1e-3  # for one way and one number of rows in each round
+HEAD = "head"
+Weights = Mapping[str, Sequence[Tensor]]  # of each projection, layer by layer; one of the head
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """Best seconds of one storage: by number of rows, then by way."""
+    """Best seconds of one storage of one projection: by number of rows, then by way."""
 
     columns: bool
     seconds: tuple[dict[Way, float], ...]
@@ -49,60 +53,80 @@ def tune(model: Model, clock: Callable[[], float] = time.perf_counter) -> str:
         return "torch's own way on " + model.device.type
     if sum(getattr(layer, name).weight.nbytes for layer in model.layers for name in NAMES) < SMALL_BYTES:
         return "torch's own way: the weights are small"
-    said = []
+    trials = tried({name: [getattr(layer, name).weight for layer in model.layers] for name in NAMES}
+                   | {HEAD: [model.head.weight]}, clock)
     for name in NAMES:
-        trial = tried([getattr(layer, name).weight for layer in model.layers], clock)
         for layer in model.layers:
-            setattr(layer, name, tuned(getattr(layer, name), trial))
-        said.append(f"{name} {_words(trial)}")
-    head = tried([model.head.weight], clock)
-    model.head = tuned(model.head, head)
+            setattr(layer, name, tuned(getattr(layer, name), trials[name]))
+    model.head = tuned(model.head, trials[HEAD])
     if model.configuration.tied:
         model.embedding = model.head.weight
-    return "; ".join([*said, f"head {_words(head)}"])
+    return "; ".join(f"{name} {_words(trial)}" for name, trial in trials.items())
 
 
 def tuned(old: Projection, trial: Trial) -> Tuned:
     """A projection with the ways of a trial, its weights moved where they lie the other way."""
-    weight = old.weight.t().contiguous().t() if trial.columns else old.weight
+    weight = _by_columns(old.weight) if trial.columns else old.weight
     return Tuned(weight, old.bias, trial.ways)
 
 
-def tried(weights: Sequence[Tensor], clock: Callable[[], float]) -> Trial:
-    """The better storage for some weights of one shape, measured."""
-    some = list(weights[:MOST_MATRICES])
+def tried(weights: Weights, clock: Callable[[], float]) -> dict[str, Trial]:
+    """The better storage for each projection's weights, measured."""
+    layer, head = sum(one[0].nbytes for name, one in weights.items() if name != HEAD), weights[HEAD][0].nbytes
+    some = {name: one[:max(1, (MOST_BYTES - head) // layer)] for name, one in weights.items()}
     with torch.inference_mode():
         rows = measured(some, False, clock)
-        columns = measured([weight.t().contiguous().t() for weight in some], True, clock)
+        columns = measured({name: [_by_columns(weight) for weight in one] for name, one in some.items()}, True, clock)
+    return {name: _better(rows[name], columns[name]) for name in weights}
+
+
+def _better(rows: Trial, columns: Trial) -> Trial:
     pairs = [(min(left.values()), min(right.values())) for left, right in zip(rows.seconds, columns.seconds, strict=True)]
     lost_by_rows, lost_by_columns = (sum(pair[side] / min(pair) for pair in pairs) for side in (0, 1))
     return columns if lost_by_columns < CLEARLY * lost_by_rows else rows
 
 
-def measured(weights: Sequence[Tensor], columns: bool, clock: Callable[[], float]) -> Trial:
+def measured(weights: Weights, columns: bool, clock: Callable[[], float]) -> dict[str, Trial]:
     """Every way and number of rows, in rounds, so that what disturbs one round does not decide."""
-    sizes = [rows for rows in ROWS if rows <= 8 or rows * weights[0].numel() <= MOST_PRODUCTS]
-    inputs = {rows: torch.ones(rows, weights[0].shape[1], dtype=weights[0].dtype) for rows in sizes}
-    found = tuple({way: float("inf") for way in (*WAYS, *((by_vector,) if rows == 1 else ()))} for rows in sizes)
-    for _ in range(ROUNDS):
-        for rows, best in zip(sizes, found, strict=True):
-            for way in best:
-                best[way] = min(best[way], _best(way, inputs[rows], weights, clock))
-    return Trial(columns=columns, seconds=found)
+    found: dict[str, list[dict[Way, float]]] = {name: [] for name in weights}
+    for rows in ROWS:
+        best: dict[tuple[str, Way], float] = {}
+        for _ in range(ROUNDS):
+            for way in (*WAYS, *((by_vector,) if rows == 1 else ())):
+                for name, seconds in _walk(way, rows, weights, clock).items():
+                    best[name, way] = min(best.get((name, way), seconds), seconds)
+        for (name, way), seconds in best.items():
+            if way is by_rows:
+                found[name].append({})
+            found[name][-1][way] = seconds
+    return {name: Trial(columns=columns, seconds=tuple(seconds)) for name, seconds in found.items()}
 
 
-def _best(way: Way, x: Tensor, weights: Sequence[Tensor], clock: Callable[[], float]) -> float:
-    """Seconds of the fastest call among those that fit into SECONDS (one at least, after one that does not count)."""
-    way(x, weights[0], None)
-    best, begin = float("inf"), clock()
-    for count in range(1, 1000):
-        before = clock()
-        way(x, weights[count % len(weights)], None)
-        after = clock()
-        best = min(best, after - before)
-        if after - begin > SECONDS:
-            break
-    return best
+def _walk(way: Way, rows: int, weights: Weights, clock: Callable[[], float]) -> dict[str, float]:
+    """Mean seconds of a call by projection, through as many layers as the arithmetic allows; a head that is too large for
+    it is left out, and goes as with the most rows that it was tried with."""
+    blocks = {name: one for name, one in weights.items() if name != HEAD}
+    reach = MOST_PRODUCTS // (rows * sum(one[0].numel() for one in blocks.values()))
+    layers = max(1, min(reach, *map(len, blocks.values())))
+    order = [(name, one[index]) for index in range(layers) for name, one in blocks.items()]
+    if rows * weights[HEAD][0].numel() <= MOST_PRODUCTS:
+        order.append((HEAD, weights[HEAD][0]))
+    inputs = {name: torch.ones(rows, weight.shape[1], dtype=weight.dtype) for name, weight in order}
+    seconds: dict[str, list[float]] = {name: [] for name in inputs}
+    for name, weight in order:
+        seconds[name].append(_call(way, inputs[name], weight, clock))
+    return {name: statistics.fmean(some) for name, some in seconds.items()}
+
+
+def _call(way: Way, x: Tensor, weight: Tensor, clock: Callable[[], float]) -> float:
+    before = clock()
+    way(x, weight, None)
+    return clock() - before
+
+
+def _by_columns(weight: Tensor) -> Tensor:
+    """It, stored column by column."""
+    return weight.t().contiguous().t()
 
 
 def _fastest(tried: dict[Way, float]) -> Way:

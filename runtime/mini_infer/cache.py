@@ -35,6 +35,10 @@ class Cache:
         except (RuntimeError, MemoryError):
             size = 2 * one.layers * block_size * one.kv_heads * self.kept.row_bytes
             raise InputError("blocks", blocks, f"as many as memory holds; each of them takes {size:,} bytes") from None
+        # Of each layer, blocks of keys and then blocks of values as lines of one table: torch gathers such lines with all
+        # threads, and from the middle of a tensor with one.
+        self.pages = self.storage.view(one.layers, 2 * blocks, -1).unbind()
+        self.values_at = torch.tensor([[0], [blocks]], device=device)
 
     @property
     def device(self) -> torch.device:
@@ -51,13 +55,15 @@ class Cache:
 
     def write(self, layer: int, slots: Tensor, keys: Tensor, values: Tensor) -> None:
         """Put keys and values (n, kv heads, head width) of n tokens into slots (n): block x block size + place."""
-        for kind, new in enumerate((keys, values)):
-            rows = new if self.plain else self.kept.encode(self.turned(new))
-            self.storage[layer, kind].view(-1, self.kv_heads, self.kept.row).index_copy_(0, slots, rows)
+        new = torch.cat([keys, values])
+        rows = new if self.plain else self.kept.encode(self.turned(new))
+        places = (slots + self.values_at * self.block_size).flatten()
+        self.pages[layer].view(-1, self.kv_heads, self.kept.row).index_copy_(0, places, rows)
 
     def read(self, layer: int, tables: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of block tables (n, blocks), each (n, kv heads, blocks x block size, head width)."""
-        gathered = self.storage[layer].index_select(1, tables.flatten())
+        gathered = self.pages[layer].index_select(0, (tables.flatten() + self.values_at).flatten())
+        gathered = gathered.view(-1, self.kv_heads, self.kept.row)
         if not self.plain:
             gathered = self.kept.decode(gathered, self.dtype)
         shape = (2, tables.shape[0], tables.shape[1] * self.block_size, self.kv_heads, self.head_width)

@@ -47,7 +47,7 @@ def test_the_way_is_that_of_the_number_of_rows(rows, way):
 def told(monkeypatch, seconds) -> None:
     """Calls take what `seconds(way, rows, stored by columns)` says."""
     monkeypatch.setattr(autotune, "SMALL_BYTES", 0)
-    monkeypatch.setattr(autotune, "_best", lambda way, x, weights, clock: seconds(way, len(x), not weights[0].is_contiguous()))
+    monkeypatch.setattr(autotune, "_call", lambda way, x, weight, clock: seconds(way, len(x), not weight.is_contiguous()))
 
 
 def test_the_fastest_ways_and_the_storage_that_loses_least_are_taken(monkeypatch, pairs):
@@ -87,11 +87,47 @@ def test_tuned_models_have_the_logits_of_the_others(kind, columns, monkeypatch, 
     torch.testing.assert_close(logits(model, tokens, chunk=1), before, atol=1e-5, rtol=1e-5)
 
 
+def layered(layers: int) -> dict[str, list[torch.Tensor]]:
+    return {name: [drawn(24, 16, seed=seed) for seed in range(layers)] for name in projections.NAMES} | {"head": [drawn(40, 16)]}
+
+
 def test_measuring_measures_and_small_models_are_not_measured(pairs):
-    trial = autotune.tried([drawn(24, 16, seed=seed) for seed in range(3)], iter(range(10**6)).__next__)
-    assert all(seconds == 1 for size in trial.seconds for seconds in size.values())
+    trials = autotune.tried(layered(3), iter(range(10**6)).__next__)
+    assert set(trials) == {*projections.NAMES, "head"}
+    for trial in trials.values():
+        assert len(trial.seconds) == len(autotune.ROWS) and all(set(ways) >= {by_rows, by_columns} for ways in trial.seconds)
+        assert all(seconds == 1 for size in trial.seconds for seconds in size.values())
     model = own(pairs["Llama"][0])
     assert "small" in autotune.tune(model) and type(model.head) is Projection
+
+
+def test_weights_are_walked_through_as_a_step_does_and_no_further_than_the_limits(monkeypatch):
+    """Layer by layer and not one matrix again and again: what a cache holds is not how a step finds it."""
+    weights, called = layered(4), []
+    names = {one.data_ptr(): (name, index) for name, some in weights.items() for index, one in enumerate(some)}
+
+    def call(way, x, weight, clock):
+        called.append((names[weight.data_ptr()], len(x)))
+        return 1.0
+
+    monkeypatch.setattr(autotune, "_call", call)
+    found = autotune.measured(weights, False, lambda: 0.0)
+    step = [*((name, index) for index in range(4) for name in projections.NAMES), ("head", 0)]
+    assert [name for name, rows in called if rows == 1] == step * autotune.ROUNDS * 3
+    assert {trial.seconds[0][by_rows] for trial in found.values()} == {1.0}
+
+    called.clear()
+    monkeypatch.setattr(autotune, "MOST_PRODUCTS", 8 * 4 * 24 * 16)  # two layers of four at 4 rows; the head up to 19
+    found = autotune.measured(weights, False, lambda: 0.0)
+    reached = {rows: max(index for (_, index), count in called if count == rows) + 1 for rows in autotune.ROWS}
+    assert reached == {1: 4, 2: 4, 4: 2, 8: 1, 16: 1, 32: 1, 64: 1, 128: 1}
+    assert len(found["head"].seconds) == 5 and len(found["down"].seconds) == 8
+
+    seen = []
+    monkeypatch.setattr(autotune, "MOST_BYTES", (40 + 2 * 4 * 24) * 16 * 4)  # the head's, and two layers'
+    monkeypatch.setattr(autotune, "measured", lambda some, columns, clock: seen.append(some) or found)
+    autotune.tried(weights, lambda: 0.0)
+    assert [{name: len(one) for name, one in some.items()} for some in seen] == [dict.fromkeys(projections.NAMES, 2) | {"head": 1}] * 2
 
 
 def whole_numbers(x: torch.Tensor, weight: torch.Tensor, widest: int) -> numpy.ndarray:
