@@ -20,7 +20,8 @@ def test_the_map_is_what_the_generator_writes():
 
 def test_every_dataset_has_a_card_and_a_product():
     named = {folder for name in readme.products() for folder in render.studio(name).DATA}
-    assert named <= {path.parent.name for path in (ROOT / "data").glob("*/README.md")}
+    assert named == {path.parent.name for path in (ROOT / "data").glob("*/README.md")}
+    assert named == {path.name for path in (ROOT / "data").iterdir() if path.is_dir()}
 
 
 def test_every_make_target_named_exists():

@@ -32,7 +32,7 @@ FRONT = ("scene", "frame", "policy", "block_size", "blocks", "longest")
 COMMAND = "mini-infer scene"
 MODULE = "pycore.systems.mini_infer"
 PACKAGES = ()
-DATA = ("catalog",)
+DATA = ("consumer-silicon-benchmarks", "llm-serving-traces", "catalog")
 
 SCENES = {"blocks": "Block tables", "radix": "Prefix cache", "speculation": "Speculation", "museum": "Bug museum",
           "recorded": "Recorded run"}
