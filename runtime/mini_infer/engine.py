@@ -263,8 +263,8 @@ class Engine:
     def _over(self, names: Iterable[str], finish: Finish, reason: str) -> tuple[Output, ...]:
         lost = [self.live.pop(name) for name in names if name in self.live]
         self._finished.update(finish for live in lost for _ in (live, *live.others))
-        return tuple(Output(id=live.id, sample=live.sample, finish=finish, reason=reason, usage=live.usage())
-                     for live in lost)
+        return tuple(Output(id=one.id, sample=one.sample, finish=finish, reason=reason, usage=live.usage())
+                     for live in lost for one in (live, *live.others))
 
     def _scrub(self) -> None:
         """Forget what free blocks hold: those who failed have just left theirs there, for others to find."""

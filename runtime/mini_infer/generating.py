@@ -53,9 +53,7 @@ class Text:
     sample: int
     asked: Asked
     stream: TextStream
-    end: tuple[int, ...]
     asked_ns: int
-    tokens: list[int] = field(default_factory=list)
     choices: list[Choice] = field(default_factory=list)
     text: str = ""
     first_ns: int | None = None
@@ -64,12 +62,10 @@ class Text:
     reason: str = ""
     usage: Usage | None = None
 
-    def hears(self, token: int) -> bool:
-        """Take a token; whether a stop string ends the text. What ends it as a token is not part of it."""
-        self.tokens.append(token)
-        if token in self.end and not self.asked.ignore_end and len(self.tokens) >= self.asked.min_tokens:
-            return False
-        return self.stream.ends_with(token)
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """Those that came, the one that ended it among them."""
+        return tuple(choice.token for choice in self.choices)
 
     @property
     def stop(self) -> str | None:
@@ -103,11 +99,12 @@ class Batch:
         if most is None:
             most = max(1, asked.min_tokens, min(DEFAULT_TOKENS, self.left(ids)))
         texts = tuple(Text(
-            id=f"{index}/{sample}" if sample else str(index), index=index, sample=sample, asked=asked, end=self.words.end,
+            id=f"{index}/{sample}" if sample else str(index), index=index, sample=sample, asked=asked,
             asked_ns=self.engine.clock(), stream=TextStream(
-                self.words, stops=asked.stops, include_stop=asked.include_stop, min_tokens=asked.min_tokens,
-                begun=not asked.messages)) for sample in range(asked.samples))
-        hears = tuple(text.hears for text in texts)
+                self.words, stops=asked.stops, end=() if asked.ignore_end else self.words.end,
+                include_stop=asked.include_stop, min_tokens=asked.min_tokens, begun=not asked.messages))
+            for sample in range(asked.samples))
+        hears = tuple(text.stream.hear for text in texts)
         self.engine.add(Generation(
             id=str(index), prompt=ids, max_tokens=most, min_tokens=asked.min_tokens, end=self.words.end,
             ignore_end=asked.ignore_end, sampling=asked.sampling, samples=asked.samples,
@@ -137,20 +134,17 @@ class Batch:
                 self._take(output, heard)
 
     def _take(self, output: Output, heard: Heard) -> None:
-        text, now = self.texts[output.id], self.engine.clock()
+        text, now, part = self.texts[output.id], self.engine.clock(), ""
         if output.choice is not None:
+            part = text.stream.take()
             text.choices.append(output.choice)
             text.first_ns, text.last_ns = now if text.first_ns is None else text.first_ns, now
-        ended = [text] if output.finish else []
-        if output.finish and text.sample == 0 and not text.choices:  # it ended before its first token, for all its samples
-            ended = [one for one in self.texts.values() if one.index == text.index and one.finish is None]
-        for one in ended:
-            one.finish, one.reason, one.usage = output.finish, output.reason, output.usage
-        for one in ended or [text]:
-            self._say(one, heard)
+        text.finish, text.reason, text.usage = output.finish, output.reason, output.usage
+        self._say(text, part, heard)
 
-    def _say(self, text: Text, heard: Heard) -> None:
-        part = text.stream.take(last=text.finish is not None)
+    def _say(self, text: Text, part: str, heard: Heard) -> None:
+        if text.finish is not None:
+            part += text.stream.flush()
         if text.finish == "length" and text.stop is not None:  # found in what was held back to the last
             text.finish = "stop"
         text.text += part
@@ -165,7 +159,7 @@ class Batch:
         for text in left:
             self.engine.abort(text.id)
             text.finish = "aborted"
-            self._say(text, heard)
+            self._say(text, "", heard)
 
 
 def figures(texts: Iterable[Text], seconds: float) -> dict[str, object]:

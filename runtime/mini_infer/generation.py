@@ -79,8 +79,8 @@ class Generation:
 class Output:
     """One thing that came out for one sample: a token, the end, or both. `reason` says more of an end.
 
-    `id` is the sample's: the request's own for the first, followed by "/1", "/2", ... for others. A request that ends
-    before its first token ends once, for all samples. `usage` comes with an end.
+    `id` is the sample's: the request's own for the first, followed by "/1", "/2", ... for others. `usage` comes with an end;
+    of a request that ends before its first token every sample says what the request took.
     """
 
     id: str

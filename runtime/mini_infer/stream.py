@@ -1,5 +1,6 @@
 """One request's text: tokens in, text out, until a stop string."""
 
+from collections import deque
 from collections.abc import Sequence
 
 from runtime.mini_infer.detokenise import Detokeniser
@@ -8,20 +9,24 @@ from runtime.mini_infer.words import Words
 
 
 class TextStream:
-    """Tokens to text, up to a stop string. `stopped`: the one that was hit, None so far.
+    """Tokens to text, up to a stop string. `stopped`: the one that was hit, None so far; `ended`: the token of `end`.
 
-    `include_stop`: the text ends with it. `min_tokens`: only the text of later tokens is searched. `begun`: the text goes on
-    from a raw prompt. `ready`: text that `take` has not been asked for, where tokens come by `ends_with`.
+    `include_stop`: the text ends with it. `min_tokens`: only the text of later tokens is searched, and only a later token
+    ends it. `begun`: the text goes on from a raw prompt. `count`: tokens so far. `hear` and `take` are for tokens that come
+    before anybody asks for their text, `push` for those whose text is wanted at once.
     """
 
-    __slots__ = ("detokeniser", "watch", "stopped", "min_tokens", "count", "ready")
+    __slots__ = ("detokeniser", "watch", "stopped", "end", "ended", "min_tokens", "count", "parts")
 
-    def __init__(self, words: Words, *, stops: Sequence[str] = (), include_stop: bool = False, min_tokens: int = 0,
-                 begun: bool = False, specials: bool = False):
+    def __init__(self, words: Words, *, stops: Sequence[str] = (), end: Sequence[int] = (), include_stop: bool = False,
+                 min_tokens: int = 0, begun: bool = False, specials: bool = False):
         self.detokeniser = Detokeniser(words, begun=begun, specials=specials)
         self.watch = StopStrings(stops, include=include_stop)
         self.stopped: str | None = None
-        self.min_tokens, self.count, self.ready = min_tokens, 0, ""
+        self.end = end
+        self.ended: int | None = None
+        self.min_tokens, self.count = min_tokens, 0
+        self.parts: deque[str] = deque()
 
     def push(self, token: int) -> str:
         """What is sure now and was not before. Nothing once it has stopped."""
@@ -43,12 +48,16 @@ class TextStream:
         sure = self._watched(self.detokeniser.flush())
         return sure + self.watch.flush()
 
-    def ends_with(self, token: int) -> bool:
-        """For `Generation.stop_when`: take a token, keep its text ready, say whether it was the last."""
-        self.ready += self.push(token)
+    def hear(self, token: int) -> bool:
+        """For `Generation.stop_when`: take a token and keep its text; whether a stop string ends the text there. A token of
+        `end` is no part of the text; that it ends it the engine knows itself."""
+        if token in self.end and self.count + 1 >= self.min_tokens:
+            self.count, self.ended = self.count + 1, token
+            self.parts.append("")
+        else:
+            self.parts.append(self.push(token))
         return self.stopped is not None
 
-    def take(self, *, last: bool = False) -> str:
-        """The text that is ready; `last`: with the rest, no token comes any more."""
-        text, self.ready = self.ready + (self.flush() if last else ""), ""
-        return text
+    def take(self) -> str:
+        """What the next of the tokens that were heard made sure."""
+        return self.parts.popleft()

@@ -3,7 +3,6 @@
 import asyncio
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from queue import SimpleQueue
@@ -26,32 +25,19 @@ class Sample:
 
     def __init__(self, answer: Answer, place: int, index: int, ask: Ask, words: Words):
         self.answer, self.place, self.index, self.ask = answer, place, index, ask
-        self.stream = TextStream(words, stops=ask.stops, include_stop=ask.include_stop,
+        self.stream = TextStream(words, stops=ask.stops, end=ask.end, include_stop=ask.include_stop,
                                  min_tokens=ask.min_tokens, begun=ask.begun)
-        self.texts: deque[str] = deque()
         self.sequence: Scheduled | None = None
         self.asked_ns = answer.asked_ns
         self.first_ns: int | None = None
         self.last_ns: int | None = None
-        self.tokens = 0
-        self.stop: int | None = None
-
-    def hear(self, token: int) -> bool:
-        """Take the next token; whether a stop string ends the text. A token that ends it is not part of it."""
-        self.tokens += 1
-        if token in self.ask.end and self.tokens >= self.ask.min_tokens:
-            self.stop = token
-            self.texts.append("")
-            return False  # the engine knows it for an end itself
-        self.texts.append(self.stream.push(token))
-        return self.stream.stopped is not None
 
     def last(self, output: Output, text: str) -> Piece:
         """The piece that ends it: `text` and what was held back, in which a stop string may yet be found."""
         if output.finish in ("error", "refused"):
             return Piece(index=self.index, text=text, choice=output.choice, finish=output.finish, reason=output.reason)
         text += self.stream.flush()
-        stop, finish = self.stream.stopped or self.stop, output.finish
+        stop, finish = self.stream.stopped or self.stream.ended, output.finish
         if finish == "length" and self.stream.stopped is not None:
             finish = "stop"
         return Piece(index=self.index, text=text, choice=output.choice, finish=finish, reason=output.reason,
@@ -66,11 +52,6 @@ class Sample:
         self.first_ns = now_ns if self.first_ns is None else self.first_ns
         self.last_ns = now_ns
 
-    def before(self, other: "Sample") -> bool:
-        """Whether both are texts of one prompt that have no token yet."""
-        return (self is not other and self.answer is other.answer and self.place == other.place
-                and self.first_ns is None and other.first_ns is None)
-
     def record(self, finish: str, now_ns: int) -> Record:
         """What there is to say of it now that it is over."""
         def since(moment: int | None) -> float | None:
@@ -78,7 +59,7 @@ class Sample:
 
         scheduled = self.sequence.first_scheduled_ns if self.sequence else None
         return Record(finish=finish, prompt_tokens=len(self.ask.prompt), max_tokens=self.ask.max_tokens,
-                      samples=self.ask.samples, tokens=self.tokens, seconds=since(now_ns), scheduled=since(scheduled),
+                      samples=self.ask.samples, tokens=self.stream.count, seconds=since(now_ns), scheduled=since(scheduled),
                       first_token=since(self.first_ns))
 
 
@@ -158,7 +139,7 @@ class Worker:
         sample = self._samples[output.id]
         text = ""
         if output.choice is not None:
-            text = sample.texts.popleft()
+            text = sample.stream.take()
             self.watcher.token(sample.waited(now_ns), first=sample.first_ns is None)
             sample.came(now_ns)
         if output.finish is None:
@@ -168,13 +149,10 @@ class Worker:
             piece = sample.last(output, text)
         except Exception as error:  # its text is its own trouble
             piece = Piece(index=sample.index, finish="error", reason=f"its text failed: {error!r}")
-        unborn = [name for name in self._names[sample.answer] if self._samples[name].before(sample)]
         if output.usage is not None:
             cached = output.usage.cached_tokens
             self._news.append(lambda: sample.answer.cached.__setitem__(sample.place, cached))
         self._over(output.id, piece, now_ns)
-        for name in sorted(unborn):  # an end before the first token is the end of all texts of its prompt
-            self._over(name, replace(piece, index=self._samples[name].index), now_ns)
 
     def _send(self, sample: Sample, piece: Piece) -> None:
         self._news.append(lambda: sample.answer.pieces.put_nowait(piece))
@@ -216,7 +194,7 @@ class Worker:
         self._serial += 1
         name = str(self._serial)
         samples = [Sample(answer, place, index + number, ask, self.words) for number in range(ask.samples)]
-        hear, sampling = tuple(sample.hear for sample in samples), ask.sampling
+        hear, sampling = tuple(sample.stream.hear for sample in samples), ask.sampling
         if sampling.seed is None and self._dice is not None:
             sampling = replace(sampling, seed=self._dice.getrandbits(63))
         generation = Generation(id=name, prompt=ask.prompt, max_tokens=ask.max_tokens, min_tokens=ask.min_tokens,

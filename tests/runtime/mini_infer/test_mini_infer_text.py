@@ -132,9 +132,9 @@ def test_a_stream_is_a_search_of_the_decoded_text(found, data, include, least):
     stream = TextStream(found, stops=stops, include_stop=include, min_tokens=least)
     out = ""
     for token in ids:
-        stream.ends_with(token)
+        stream.hear(token)
         out += stream.take()
-    out += stream.take(last=True)
+    out += stream.flush()
     before = Detokeniser(found)
     unsearched = "".join(before.push(token) for token in ids[:max(least - 1, 0)])
     said, hit = searched(whole[len(unsearched):], stops, include)
