@@ -8,8 +8,8 @@ from time import perf_counter
 from pycore.errors import InputError
 from pycore.serving.blocks import BlockPool
 from pycore.serving.scheduler import Scheduler
+from runtime.mini_infer.batch import DEFAULT_TOKENS, Asked, Batch
 from runtime.mini_infer.engine import Engine
-from runtime.mini_infer.generating import DEFAULT_TOKENS, Asked, Batch
 from runtime.mini_infer.generation import Generation
 from runtime.mini_infer.words import Words
 

@@ -40,7 +40,7 @@ class Talk:
     """A conversation: its messages, the engine that goes on from turn to turn, and what it all came to."""
 
     def __init__(self, found: model.Opened, asked: dict[str, Any], system: str | None):
-        self.found, self.asked, self.part = found, asked, engine.part("generating")
+        self.found, self.asked, self.part = found, asked, engine.part("batch")
         self.turns: list[dict[str, Any]] = []
         self.begin(system)
 
@@ -87,7 +87,7 @@ def command(word: str | None, system: str | None, variable: tuple[str, ...], eve
     as_json = flag(options, "as_json")
     asked = taken(options) | {"variables": model.variables(variable)}
     chosen = model.chosen_by(options, word)
-    engine.part("generating")
+    engine.part("batch")
     talk = Talk(model.opened(chosen), asked, system)
     if talk.found.source.words.template is None:
         raise InputError("model", chosen.model, "accepted: one with a chat template; `generate` goes on from any text")

@@ -60,7 +60,7 @@ def command(word: str | None, prompt: tuple[str, ...], chat: bool, system: str |
     if named and not chat:
         raise InputError("variable", variable[0], "accepted: with --chat, whose template has variables")
     chosen = model.chosen_by(options, word)
-    part = engine.part("generating")
+    part = engine.part("batch")
     found = model.opened(chosen)
     batch = part.Batch(found.engine, found.source.words)
     with model.recorded(found, events):

@@ -44,7 +44,7 @@ def sampling_options(command: Callable) -> Callable:
 
 
 def taken(options: dict[str, Any], *, logprobs: int | None = None) -> dict[str, Any]:
-    """Fields of `generating.Asked` out of the options, which are taken from them. Raises InputError, SourceError."""
+    """Fields of `batch.Asked` out of the options, which are taken from them. Raises InputError, SourceError."""
     sampling = {name: options.pop(name) for name in SAMPLING}
     ends = {name: options.pop(name) for name in ENDS}
     made = engine.part("sampling").Sampling(**sampling, logprobs=logprobs)

@@ -43,7 +43,7 @@ def command(word: str | None, prompt: tuple[str, ...], runs: int, **options: Any
         options["draft"] = LOOKED_UP
     chosen = model.chosen_by(options, word)
     found = model.opened(chosen)
-    part, asking = engine.part("speedup"), engine.part("generating").Asked
+    part, asking = engine.part("speedup"), engine.part("batch").Asked
     requests = part.requests(found.engine, found.source.words, [asking(prompt=one, **asked) for one in prompts])
     compared = part.measured(found.engine, requests, runs=runs,
                              told=lambda run: say(f"run {run} of {runs}", style="dim") if run else None)

@@ -4,8 +4,8 @@ import pytest
 
 from runtime.mini_infer import engine as engine_module
 from runtime.mini_infer import make_model
+from runtime.mini_infer.batch import Asked, Batch
 from runtime.mini_infer.engine import Engine
-from runtime.mini_infer.generating import Asked, Batch
 from runtime.mini_infer.sampling import Sampling
 from runtime.mini_infer.source import open_source
 from runtime.mini_infer.stream import TextStream
