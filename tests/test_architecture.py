@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # Lowest first; a module may import from its own layer and from those before it.
 LAYERS = (
-    ("pycore.errors", "pycore.units", "pycore.comma_separated", "pycore.nesting"),
+    ("pycore.errors", "pycore.units", "pycore.comma_separated", "pycore.nesting", "pycore.kept"),
     ("pycore.ledger", "pycore.knobs", "pycore.nouns", "pycore.cache", "pycore.packages"),
     ("pycore.matching", "pycore.facts", "pycore.catalog", "pycore.config_json", "pycore.stats", "pycore.tokens",
      "pycore.pack"),

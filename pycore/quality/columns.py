@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pycore.errors import InputError
+from pycore.kept import kept, kept_in_steps
 from pycore.pack import gptq
 from pycore.pack.grid import Grid
 from pycore.quality import methods
-from pycore.quality.kept import kept, kept_in_steps
 from pycore.quality.methods import Calibration
 from pycore.quality.weights import Weights
 

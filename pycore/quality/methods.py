@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pycore.errors import InputError
+from pycore.kept import kept_in_steps
 from pycore.pack import formats, gptq, linear, measures, smoothing
 from pycore.pack.formats import format_of
 from pycore.pack.grid import Grid
-from pycore.quality.kept import kept_in_steps
 from pycore.quality.prepared import SEARCH_COLUMNS, SEARCH_ROWS, Methods, Options, inputs_of, prepared
 from pycore.quality.weights import Weights
 

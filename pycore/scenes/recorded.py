@@ -4,11 +4,12 @@ The scheduler decides again, from the same inputs; the tokens are the file's. Wh
 file says was decided there: a law of its own, on every step.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
 from pycore.cache import is_upload, opened
 from pycore.errors import InputError
+from pycore.kept import drained, kept_in_steps
 from pycore.scenes.camera import Moment
 from pycore.scenes.event_file import Header, Line, read, streamed, work
 from pycore.scenes.film import Film, Invariant
@@ -208,38 +209,20 @@ def lines_of(text: str) -> Iterable[str]:
     return streamed(size, ranged)
 
 
-def films(text: str, first: int = 0) -> Iterator[int | Film]:
-    """The film of a file: its text, or a reference to it; before it the number of each line that was played, so that a
-    long file can be shown to be played. Pictures begin at step `first`; the last few films are kept. Raises InputError."""
-    if (text, first) not in _kept:
-        yield from (item for item in playing(lines_of(text), first) if isinstance(item, int) or _keep(text, first, item))
-    yield _kept[text, first]
-
-
-def _keep(text: str, first: int, film: Film) -> bool:
-    while len(_kept) >= MOST_KEPT:
-        _kept.pop(next(iter(_kept)))
-    _kept[text, first] = film
-    return False
-
-
-_kept: dict[tuple[str, int], Film] = {}
-
-
-def film(text: str, first: int = 0) -> Film:
-    """The last of `films`. Raises InputError."""
-    *_, last = films(text, first)
-    return last
+@kept_in_steps(MOST_KEPT)
+def filming(text: str, first: int) -> Generator[int, None, Film]:
+    """The film of a file, its text or a reference to it, as `playing` makes it; the last few are kept. Raises InputError."""
+    return (yield from playing(lines_of(text), first))
 
 
 def played(lines: Iterable[str], first: int = 0) -> Film:
     """The film of a file's lines. Raises InputError."""
-    *_, last = playing(lines, first)
-    return last
+    return drained(playing(lines, first))
 
 
-def playing(lines: Iterable[str], first: int) -> Iterator[int | Film]:
-    """The number of each line after it was played, then the film. Raises InputError."""
+def playing(lines: Iterable[str], first: int) -> Generator[int, None, Film]:
+    """Yields the number of each line that was played, so that a long file can be shown to be played; returns the film.
+    Pictures begin at step `first`. Raises InputError."""
     header, rest = read(lines)
     player, last = Player(header, first), ""
     for line in rest:
@@ -250,7 +233,7 @@ def playing(lines: Iterable[str], first: int) -> Iterator[int | Film]:
         raise InputError("events", f"{player.scheduler.steps:,} steps",
                          "accepted: a file with at least one request, and a first step that it has")
     fullest = max(player.frames, key=lambda frame: (frame.used, len(frame.tables), frame.number))
-    yield player.film(opens=fullest.number, notes=remarks(player, header, last))
+    return player.film(opens=fullest.number, notes=remarks(player, header, last))
 
 
 def remarks(player: Player, header: Header, last: object) -> tuple[str, ...]:

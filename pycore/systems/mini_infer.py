@@ -95,7 +95,7 @@ def film(query: Query) -> Film | None:
         found = museum.exhibit(query.fault)
         return found.wrong if query.broken else found.right
     if query.scene == "recorded":
-        return recorded.film(query.events, query.first_step) if query.events.strip() else None
+        return recorded.filming.whole(query.events, query.first_step) if query.events.strip() else None
     return waterfall_of(query).film
 
 
@@ -140,9 +140,8 @@ def steps(query: Query) -> Iterator[Progress | Answer]:
                      break_even=break_even(replace(query, frame=0), found.acceptance.value))
         return
     if query.scene == "recorded" and query.events.strip():
-        for line in recorded.films(query.events, query.first_step):
-            if isinstance(line, int):
-                yield Progress(stage=f"line {line:,} of the file", fraction=line / (line + LINES_HALF_WAY))
+        for line in recorded.filming(query.events, query.first_step):
+            yield Progress(stage=f"line {line:,} of the file", fraction=line / (line + LINES_HALF_WAY))
     whole = film(query)
     if whole is None:
         yield Answer(query=query, number=0, count=0, notes=("No file is given yet.",))

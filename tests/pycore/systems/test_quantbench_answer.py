@@ -17,7 +17,6 @@ from pycore.pack.formats import FORMATS, dequantise, read
 from pycore.quality import columns, draws, frontier, inspection, methods, registers
 from pycore.quality.columns import Setting
 from pycore.quality.inputs import INPUTS
-from pycore.quality.kept import kept
 from pycore.quality.methods import Calibration
 from pycore.quality.prepared import Methods
 from pycore.quality.weights import PRESETS, drawn, typed
@@ -429,18 +428,6 @@ def test_what_takes_long_comes_later_once():
     again = [one for one in steps(replace(query, weight=9)) if not isinstance(one, Progress)]
     assert len(again) == 1 and not again[0].bench.pending
     assert again[0].bench.inspection is found[1].bench.inspection and again[0].bench.methods is found[1].bench.methods
-
-
-def test_only_so_many_results_are_kept():
-    calls = []
-
-    @kept(2)
-    def double(one):
-        calls.append(one)
-        return 2 * one
-
-    assert [double(one) for one in (1, 2, 1, 3, 1, 2)] == [2, 4, 2, 6, 2, 4] and calls == [1, 2, 3, 2]
-    assert double.holds(1) and double.holds(2) and not double.holds(3)
 
 
 def test_every_term_is_explained(default):

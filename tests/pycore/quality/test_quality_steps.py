@@ -3,37 +3,7 @@
 import pytest
 
 from pycore.errors import StudioError
-from pycore.quality.kept import kept_in_steps
 from pycore.systems.quantbench import Answer, Progress, Query, steps
-
-
-def test_what_was_finished_yields_nothing_and_is_the_same_object():
-    @kept_in_steps(2)
-    def counted(most):
-        yield from range(most)
-        return [most]
-
-    assert not counted.holds(3)
-    first = counted.whole(3)
-    assert first == [3] and counted.holds(3) and counted.whole(3) is first
-    assert list(counted(3)) == []
-    counted.whole(1)
-    counted.whole(2)
-    assert not counted.holds(3) and counted.holds(1)
-
-
-def test_what_is_given_up_is_not_kept():
-    @kept_in_steps(2)
-    def counted():
-        yield 1
-        yield 2
-        return "end"
-
-    begun = counted()
-    next(begun)
-    begun.close()
-    assert not counted.holds()
-    assert list(counted()) == [1, 2] and counted.holds()
 
 
 def test_methods_and_variants_are_steps_between_which_a_newer_question_can_come():
