@@ -6,6 +6,7 @@ is a whole number below a whole number, so what comes out follows the target's p
 """
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -148,55 +149,76 @@ def below(limit: int, seed: int, step: int, place: int) -> int:
     return (mixed(key, 1, 0) << 64 | mixed(key, 2, 0)) * limit >> 128
 
 
-def one_step(pair: Pair, before: int, length: int, seed: int, number: int, tally: Tally) -> list[int]:
-    """The tokens that a step adds after the token `before`: guesses accepted, then the target's own. Counted in `tally`."""
-    kept: list[int] = []
-    contexts = tally.contexts
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A guess and its draw, in whole numbers: kept where `draw`, which is below `theirs`, is below `ours` too. So the chance
+    is min(1, ours ÷ theirs) = min(1, p ÷ q)."""
+
+    token: int
+    known: Distribution
+    guessed: Distribution
+    draw: int
+
+    @property
+    def ours(self) -> int:
+        return self.known.weights[self.token] * self.guessed.total
+
+    @property
+    def theirs(self) -> int:
+        return self.guessed.weights[self.token] * self.known.total
+
+    @property
+    def kept(self) -> bool:
+        return self.draw < self.ours
+
+
+def drawn(pair: Pair, before: int, length: int, seed: int, number: int) -> Iterator[Drawn]:
+    """The guesses of a step after the token `before`, each after the one before it, whatever becomes of that."""
     for place in range(length):
         known, guessed = pair.target(before), pair.draft(before)
         token = guessed.at(below(guessed.total, seed, number, 2 * place))
-        contexts[before] = contexts.get(before, 0) + 1
         draw = below(guessed.weights[token] * known.total, seed, number, 2 * place + 1)
-        if draw >= known.weights[token] * guessed.total:
+        yield Drawn(token, known, guessed, draw)
+        before = token
+
+
+def one_step(pair: Pair, before: int, length: int, seed: int, number: int, tally: Tally) -> tuple[list[int], Distribution]:
+    """The tokens that a step adds after the token `before`, guesses accepted, then the target's own, and the distribution
+    that this one was drawn from. Counted in `tally`."""
+    kept: list[int] = []
+    last = None
+    for one in drawn(pair, before, length, seed, number):
+        tally.contexts[before] = tally.contexts.get(before, 0) + 1
+        if not one.kept:
             last = residual(before, pair.temperature, pair.similarity)
             break
-        kept.append(token)
-        before = token
-    else:
-        last = pair.target(before)
+        kept.append(one.token)
+        before = one.token
     tally.runs.append(len(kept))
-    return [*kept, last.at(below(last.total, seed, number, 2 * length))]
+    last = last or pair.target(before)
+    return [*kept, last.at(below(last.total, seed, number, 2 * length))], last
 
 
-def spelled(pair: Pair, text: list[int], length: int, seed: int, number: int, kept: list[int]) -> Step:
-    """The same step with every guess and every chance, after `text`; `kept` is what it added."""
-    guesses: list[Guess] = []
-    before, accepted = text[-1], len(kept) - 1
-    for place in range(length):
-        known, guessed = pair.target(before), pair.draft(before)
-        token = guessed.at(below(guessed.total, seed, number, 2 * place))
-        ours, theirs = known.weights[token] * guessed.total, guessed.weights[token] * known.total
-        draw = below(theirs, seed, number, 2 * place + 1) / theirs
-        guesses.append(Guess(
-            token=WORDS[token], p=known.chance(token), q=guessed.chance(token), chance=min(1.0, ours / theirs),
-            draw=None if place > accepted else draw,
-            verdict="accepted" if place < accepted else "rejected" if place == accepted else "not reached"))
-        before = token
-    context = kept[accepted - 1] if accepted else text[-1]
-    full = accepted == length
-    last = pair.target(context) if full else residual(context, pair.temperature, pair.similarity)
-    return Step(number=number, before=tuple(WORDS[token] for token in text[-6:]), guesses=tuple(guesses),
-                last=WORDS[kept[-1]], source="bonus" if full else "resampled", chance=last.chance(kept[-1]),
-                computed=length + 1, kept=accepted + 1, wasted=length - accepted)
+def spelled(pair: Pair, text: list[int], length: int, seed: int, number: int, kept: list[int], last: Distribution) -> Step:
+    """A step after `text` with every guess and every chance; `kept` is what it added, the last of them drawn from `last`."""
+    accepted = len(kept) - 1
+    guesses = tuple(Guess(
+        token=WORDS[one.token], p=one.known.chance(one.token), q=one.guessed.chance(one.token),
+        chance=min(1.0, one.ours / one.theirs), draw=None if place > accepted else one.draw / one.theirs,
+        verdict="accepted" if place < accepted else "rejected" if place == accepted else "not reached")
+        for place, one in enumerate(drawn(pair, text[-1], length, seed, number)))
+    return Step(number=number, before=tuple(WORDS[token] for token in text[-6:]), guesses=guesses, last=WORDS[kept[-1]],
+                source="bonus" if accepted == length else "resampled", chance=last.chance(kept[-1]), computed=length + 1,
+                kept=accepted + 1, wasted=length - accepted)
 
 
 def run(pair: Pair, length: int, seed: int, steps: int, shown: int = 0) -> tuple[Tally, tuple[Step, ...]]:
     """Counts over `steps` steps, and the first `shown` of them spelled out."""
     text, tally, spelt = [WORDS.index(word) for word in PROMPT.split()], Tally(), []
     for number in range(1, steps + 1):
-        kept = one_step(pair, text[-1], length, seed, number, tally)
+        kept, last = one_step(pair, text[-1], length, seed, number, tally)
         if number <= shown:
-            spelt.append(spelled(pair, text, length, seed, number, kept))
+            spelt.append(spelled(pair, text, length, seed, number, kept, last))
         text += kept
     return tally, tuple(spelt)
 
