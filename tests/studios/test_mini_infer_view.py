@@ -256,9 +256,14 @@ def test_every_chart_has_its_place_and_ids_are_unique(name):
 
 
 @pytest.mark.parametrize("name", ["default", "radix", "positions"])
-def test_a_step_leaves_the_charts_alone(name):
-    specs = [[*render.replies("mini_infer", f"{EXAMPLES[name]['query']}&frame={frame}", SOURCE)][-1]["charts"] for frame in (2, 5)]
-    assert specs[0] == specs[1]
+def test_a_step_leaves_the_charts_alone_and_another_film_does_not(name, monkeypatch):
+    made, real = [], charts.built
+    monkeypatch.setattr(charts, "built", lambda page: made.append(page) or real(page))
+    charts.charts(page_of("scene=recorded"))  # another film was on the page
+    made.clear()
+    specs = [charts.charts(page_of(f"{EXAMPLES[name]['query']}&frame={frame}")) for frame in (2, 5)]
+    assert specs[0] == specs[1] and len(made) == 1
+    assert charts.charts(page_of("scene=speculation&seed=5&steps=3")) != specs[0] and len(made) == 2
 
 
 @pytest.mark.parametrize("field", [one.name for one in dataclasses.fields(view.Query)])
