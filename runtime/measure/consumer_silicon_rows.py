@@ -13,6 +13,7 @@ import torch
 
 import pycore
 from runtime.measure.tables import ROOT, csv_text
+from runtime.memory import physical_bytes
 from runtime.mini_infer.quality import Error
 from runtime.mini_infer.speeds import FIGURES, Speeds, median_and_best
 from runtime.processor import processor
@@ -77,11 +78,11 @@ def machine_row(device: str, bandwidth: float | None, load: float | None, comman
             "note": "a shared virtual machine" if "hypervisor" in flags() else ""}
 
 
-def memory_bytes(device: str) -> int:
-    """Bytes of the device's memory."""
+def memory_bytes(device: str) -> int | None:
+    """Bytes of the device's memory; None where the system does not say."""
     if device.startswith("cuda"):
         return torch.cuda.get_device_properties(device).total_memory
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return physical_bytes()
 
 
 def flags() -> set[str]:

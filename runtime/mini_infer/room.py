@@ -3,17 +3,15 @@
 What does not fit is refused at start, with what would.
 """
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from pycore.errors import InputError
-from pycore.nouns import AttentionGroup, Model
 from pycore.units import binary_bytes
 from pycore.vram.kv import per_token
-from pycore.vram.parameters import parameters
+from runtime.memory import physical_bytes
 from runtime.mini_infer.arithmetic import native
 from runtime.mini_infer.kv_formats import BITS, KvFormat, kv_format, plain_name
 from runtime.models.configuration import Configuration
@@ -34,26 +32,14 @@ class Room:
         return self.blocks * self.block_bytes
 
 
-def shape(one: Configuration) -> Model:
-    """A configuration as the sizing formulas know models."""
-    group = AttentionGroup(kind="full", layers=one.layers, query_heads=one.heads, kv_heads=one.kv_heads,
-                           key_dim=one.head_width, value_dim=one.head_width)
-    return Model(id=str(hash(one)), name=one.architecture, hub_repository="", hidden_size=one.width, layers=one.layers,
-                 attention_heads=one.heads, kv_heads=one.kv_heads, head_dim=one.head_width,
-                 intermediate_size=one.feed_forward, vocabulary=one.vocabulary, tied_embeddings=one.tied,
-                 max_context=one.context, groups=(group,), qkv_bias=one.qkv_bias,
-                 output_bias=one.attention_bias,
-                 qk_norm="per_head" if one.head_norms else None)
-
-
 def weight_bytes(one: Configuration, dtype: torch.dtype) -> int:
     """Bytes that the weights take in these numbers."""
-    return parameters(shape(one)).total * dtype.itemsize
+    return one.parameters * dtype.itemsize
 
 
 def token_bytes(one: Configuration, kept: KvFormat) -> int:
     """Bytes that one token's keys and values take in all layers."""
-    return int(per_token(shape(one), kept.format, kept.format).value)
+    return int(per_token(one.shape(), kept.format, kept.format).value)
 
 
 def free_bytes(device: torch.device | str) -> int | None:
@@ -63,7 +49,8 @@ def free_bytes(device: torch.device | str) -> int | None:
         return torch.cuda.mem_get_info(device)[0]
     if kind == "mps":
         return torch.mps.recommended_max_memory() - torch.mps.current_allocated_memory()
-    return min((found for found in (_available() or _physical(), _below_limit()) if found is not None), default=None)
+    there = _available() or physical_bytes()  # where the kernel does not say what is free (macOS), no more can be had
+    return min((found for found in (there, _below_limit()) if found is not None), default=None)
 
 
 def _available() -> int | None:
@@ -72,14 +59,6 @@ def _available() -> int | None:
         lines = dict(line.split(":", 1) for line in MEMORY.read_text(encoding="ascii").splitlines())
         return int(lines["MemAvailable"].split()[0]) << 10
     except (OSError, KeyError, ValueError):
-        return None
-
-
-def _physical() -> int | None:
-    """All the memory there is, where the kernel does not say what is free of it (macOS): more can be had in no case."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):  # Windows has no such question
         return None
 
 

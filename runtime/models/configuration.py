@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pycore.errors import ConfigError, SourceError
+from pycore.nouns import AttentionGroup, Model
+from pycore.vram.parameters import parameters
 from runtime.models.gguf import Gguf
 
 ARCHITECTURES = ("llama", "qwen2", "qwen3")
@@ -55,12 +57,20 @@ class Configuration:
         if self.heads % self.kv_heads or self.head_width % 2:
             raise ConfigError("query heads are a multiple of key heads, and a head's width is even", sizes)
 
+    def shape(self) -> Model:
+        """The same as the sizing formulas know models."""
+        group = AttentionGroup(kind="full", layers=self.layers, query_heads=self.heads, kv_heads=self.kv_heads,
+                               key_dim=self.head_width, value_dim=self.head_width)
+        return Model(id=str(hash(self)), name=self.architecture, hub_repository="", hidden_size=self.width,
+                     layers=self.layers, attention_heads=self.heads, kv_heads=self.kv_heads, head_dim=self.head_width,
+                     intermediate_size=self.feed_forward, vocabulary=self.vocabulary, tied_embeddings=self.tied,
+                     max_context=self.context, groups=(group,), qkv_bias=self.qkv_bias, output_bias=self.attention_bias,
+                     qk_norm="per_head" if self.head_norms else None)
+
     @property
     def parameters(self) -> int:
-        """How many weights a model of these sizes has; biases and norms, under a thousandth, are left out."""
-        attention = 2 * self.width * self.head_width * (self.heads + self.kv_heads)
-        return (self.layers * (attention + 3 * self.width * self.feed_forward)
-                + (1 if self.tied else 2) * self.vocabulary * self.width)
+        """How many weights a model of these sizes has, biases and norms among them."""
+        return parameters(self.shape()).total
 
     @property
     def qkv_bias(self) -> bool:

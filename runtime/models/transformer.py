@@ -9,7 +9,6 @@ tensors fit without a table and what finds the projections of one finds those of
     logits = head(n(x))
 """
 
-import os
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +16,7 @@ from torch.nn import functional
 
 from pycore.errors import ConfigError
 from pycore.units import decimal_bytes
+from runtime.memory import physical_bytes
 from runtime.models.configuration import Configuration
 
 
@@ -169,7 +169,7 @@ def empty(configuration: Configuration) -> Transformer:
 
     Raises ConfigError where this machine has not that much memory.
     """
-    needed, there = 4 * configuration.parameters, memory_bytes()
+    needed, there = 4 * configuration.parameters, physical_bytes()
     if there is not None and needed > there:
         raise ConfigError(f"its weights take {decimal_bytes(needed)} as 32-bit floats; this machine has "
                           f"{decimal_bytes(there)}")
@@ -179,11 +179,3 @@ def empty(configuration: Configuration) -> Transformer:
     if configuration.tied:
         model.lm_head.weight = model.model.embed_tokens.weight
     return model
-
-
-def memory_bytes() -> int | None:
-    """Memory of this machine; None where the system does not say."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None

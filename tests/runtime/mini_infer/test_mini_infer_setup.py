@@ -1,5 +1,6 @@
 """The choices at start: one declaration, bounds, what does not go together, and a pool that fits or says what would."""
 
+import os
 import re
 from types import SimpleNamespace
 
@@ -125,7 +126,7 @@ def test_free_memory_is_what_kernel_and_container_leave(tmp_path, monkeypatch):
     assert room.free_bytes("cpu") == 10_000
     info.unlink()
     (tmp_path / "memory.max").unlink()
-    monkeypatch.setattr(room.os, "sysconf", {"SC_PHYS_PAGES": 7, "SC_PAGE_SIZE": 4096}.__getitem__)
+    monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 7, "SC_PAGE_SIZE": 4096}.__getitem__)
     assert room.free_bytes("cpu") == 7 * 4096
 
 

@@ -1,5 +1,6 @@
 """What does not go together at start, or does not fit, is refused by the option that can be changed, before it costs time."""
 
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -61,7 +62,7 @@ def test_metal_has_no_8_bit_floats(opened):
 def test_where_the_kernel_does_not_say_what_is_free_all_there_is_bounds_it(monkeypatch):
     monkeypatch.setattr(room, "_available", lambda: None)
     monkeypatch.setattr(room, "_below_limit", lambda: None)
-    monkeypatch.setattr(room.os, "sysconf", {"SC_PHYS_PAGES": 100, "SC_PAGE_SIZE": 4096}.__getitem__)
+    monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 100, "SC_PAGE_SIZE": 4096}.__getitem__)
     assert room.free_bytes("cpu") == 409_600
-    monkeypatch.delattr(room.os, "sysconf")
+    monkeypatch.delattr(os, "sysconf")
     assert room.free_bytes("cpu") is None
