@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import torch
 
@@ -93,7 +92,7 @@ def opened(plan: Plan, one: Configuration) -> Engine:
     linear = "auto" if one.weights == "float32" or not on_cpu else one.weights
     setup = Setup(device=plan.device, linear=linear, kv_format=one.kv_format, max_sequences=most, prefix_caching=False,
                   max_batched_tokens=max(512, most), kv_blocks=most * -(-length // 16))
-    return setup.engine(SimpleNamespace(model=model), say)
+    return setup.engine(model, say)
 
 
 def measured(plan: Plan, engine: Engine, level: int, left: int) -> list:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from pycore.errors import InputError, UnknownName
 from pycore.serving.blocks import BlockPool
@@ -18,12 +17,6 @@ from runtime.mini_infer.room import Room, free_bytes, pool, refuse_host, token_b
 from runtime.mini_infer.speculation import Speculation
 
 Say = Callable[[str], None]
-
-
-class Source(Protocol):
-    """What an engine needs of an opened model (`source.open_source`)."""
-
-    model: Model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,14 +60,14 @@ class Setup(Choices):
         prepare(draft, "auto", say)
         return Speculation(tokens=self.draft_tokens, draft=draft)
 
-    def engine(self, source: Source, say: Say = lambda text: None) -> Engine:
-        """The engine for a model that is open. `say` is told what was decided for this machine.
+    def engine(self, model: Model, say: Say = lambda text: None) -> Engine:
+        """The engine for an opened model. `say` is told what was decided for this machine.
 
         The model's projections are replaced by faster ones, in place. Raises InputError for what does not fit together,
         the model or the memory; StudioError where a draft model cannot be opened.
         """
         self.checked()
-        model, speculation = source.model, self.speculation(source.model, say)
+        speculation = self.speculation(model, say)
         limits = Limits(max_sequences=self.max_sequences, max_batched_tokens=self.max_batched_tokens,
                         max_model_length=self.length(model), draft_tokens=speculation.tokens if speculation else 0)
         room, kept = self.room(model, speculation.draft if speculation else None), self.kept(model)

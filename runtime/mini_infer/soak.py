@@ -120,7 +120,7 @@ class Soak:
         dice = Random(f"{self.seed}/{number}")
         setup = settings(number, dice, self.longest)
         self.findings.settings = self._words(number, setup)
-        engine = setup.engine(self.source)
+        engine = setup.engine(self.source.model)
         with hosted(engine, self.source.words, 3 * self.concurrency // 2, self.findings) as host:
             with Health(host.port, self.findings, self.memory, self.bounds.health_s) as health:
                 asyncio.run(self._visited(host, number, time.monotonic() + seconds))

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 Times = list[list[float]]
 Run = Callable[[Sequence[Sequence[int]], int], Times]
@@ -26,7 +25,7 @@ def ours(linear: str, folder: Path) -> Run:
     from runtime.mini_infer.speeds import run_batch
 
     engine = Setup(linear=linear, device="cpu", max_sequences=MOST, kv_blocks=1024).engine(
-        SimpleNamespace(model=files.load(folder)), lambda text: print(text, file=sys.stderr))
+        files.load(folder), lambda text: print(text, file=sys.stderr))
     return lambda prompts, output: run_batch(engine, prompts, output)
 
 

@@ -79,5 +79,5 @@ def recorded(found: Opened, path: str | None) -> Iterator[None]:
 def opened(chosen: Choices) -> Opened:
     """The model, read, and its engine. Raises StudioError."""
     source = engine.part("source").open_source(chosen.model, dtype=chosen.dtype, device=chosen.device, say=say)
-    made = engine.part("setup").Setup.of(chosen).engine(source, lambda text: say(text, style="dim"))
+    made = engine.part("setup").Setup.of(chosen).engine(source.model, lambda text: say(text, style="dim"))
     return Opened(chosen=chosen, source=source, engine=made)

@@ -110,7 +110,7 @@ def until(true, within_s: float = 10) -> None:
 def running(folder, *, settings: Settings | None = None, queue: int = 64, drain_seconds: float = 10, seed: int | None = None, **choices):
     """A server on a model's folder, until the block ends."""
     source = open_source(str(folder), device="cpu")
-    engine = Setup(**({"model": str(folder), "device": "cpu", "kv_blocks": 256, "max_sequences": 8} | choices)).engine(source)
+    engine = Setup(**({"model": str(folder), "device": "cpu", "kv_blocks": 256, "max_sequences": 8} | choices)).engine(source.model)
     made = serving.server(engine, source.words, settings or Settings(), name="tiny", queue=queue, seed=seed,
                           drain_seconds=drain_seconds)
     place = serving.bind("127.0.0.1", 0)

@@ -1,6 +1,5 @@
 """Keys and values in fewer bits: against ggml's own quantiser, torch's own float8, closed bounds, and the engine's paths."""
 
-from types import SimpleNamespace
 
 import numpy
 import pytest
@@ -129,7 +128,7 @@ def test_cold_hit_chunked_swapped_and_alone_write_the_same(name, pairs):
 
     def texts(arrivals: list, **choices) -> dict[str, list[int]]:
         setup = Setup(kv_format=name, block_size=8, max_sequences=8, **choices)
-        run = drive(setup.engine(SimpleNamespace(model=model)), arrivals)
+        run = drive(setup.engine(model), arrivals)
         return {key: run.output(key) for key in run.texts}
 
     asked = {key: Generation(id=key, prompt=text(length, seed), max_tokens=12)

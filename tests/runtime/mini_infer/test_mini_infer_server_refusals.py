@@ -295,7 +295,7 @@ def test_the_service_tells_the_end_of_every_text_that_never_began(folder, monkey
 
     async def pieces() -> list:
         source = open_source(str(folder), device="cpu")
-        service = Service(Setup(model=str(folder), device="cpu", kv_blocks=16).engine(source), source.words)
+        service = Service(Setup(model=str(folder), device="cpu", kv_blocks=16).engine(source.model), source.words)
         service.start()
         try:
             answer = await service.submit([Ask(prompt=(1, 2), max_tokens=3, samples=3), Ask(prompt=(3,), max_tokens=3)])

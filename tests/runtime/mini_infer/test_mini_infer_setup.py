@@ -2,7 +2,6 @@
 
 import os
 import re
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -22,10 +21,6 @@ from runtime.mini_infer.setup import Setup
 @pytest.fixture
 def one(pairs):
     return pairs["Llama"][0]
-
-
-def source(model) -> SimpleNamespace:
-    return SimpleNamespace(model=model)
 
 
 def test_the_declaration_names_what_the_engine_has():
@@ -53,12 +48,12 @@ def test_what_does_not_go_together_is_refused(fields, named, one):
     with pytest.raises(InputError, match=named):
         Choices(**fields).checked()
     with pytest.raises(InputError, match=named):
-        Setup(**fields).engine(source(one))
+        Setup(**fields).engine(one)
 
 
 def test_a_text_longer_than_the_context_is_refused(one):
     with pytest.raises(InputError, match="max model length.*'129'.*128"):
-        Setup(max_model_length=129).engine(source(one))
+        Setup(max_model_length=129).engine(one)
 
 
 @pytest.mark.parametrize("kind", ["Llama", "Qwen2", "Qwen3"])
@@ -78,7 +73,7 @@ def test_too_many_blocks_are_refused_before_memory_is_taken_with_what_fits(name,
     monkeypatch.setattr(torch, "zeros", lambda *shape, **more: pytest.fail("memory was taken"))
     for fields, field in (({"kv_blocks": 1001}, "kv blocks"), ({"kv_memory_bytes": 1001 * 16 * each}, "kv memory bytes")):
         with pytest.raises(InputError) as caught:
-            Setup(kv_format=name, **fields).engine(source(one))
+            Setup(kv_format=name, **fields).engine(one)
         assert str(caught.value).startswith(field)
         assert f"room for 1,000 blocks, 16,000 tokens in {name}" in str(caught.value)
         said = dict(re.findall(r"in (\w+) ([0-9,]+)", str(caught.value)))
@@ -137,7 +132,7 @@ def test_free_memory_is_what_kernel_and_container_leave(tmp_path, monkeypatch):
 def test_every_choice_gives_an_engine_that_runs(fields, pairs):
     from copy import deepcopy
     model = deepcopy(pairs["Llama"][0])
-    engine = Setup(**fields).engine(source(model))
+    engine = Setup(**fields).engine(model)
     run = drive(engine, [(index, Generation(id=str(index), prompt=text(20, index), max_tokens=6)) for index in range(3)])
     assert all(len(run.output(name)) == 6 for name in run.texts)
     if "kv_memory_bytes" in fields:

@@ -30,7 +30,7 @@ def test_a_draft_is_named_as_a_draft_and_looked_at_before_it_is_read(opened, fol
     monkeypatch.setattr("runtime.mini_infer.files.load", lambda *given: pytest.fail("weights were read"))
     for draft, said in (("nope", "n-gram"), (str(folders["other"]), "the same 300 tokens")):
         with pytest.raises(InputError, match=said) as caught:
-            Setup(draft=draft).engine(opened)
+            Setup(draft=draft).engine(opened.model)
         assert caught.value.field == "draft"
 
 
@@ -41,9 +41,9 @@ def test_host_blocks_that_main_memory_does_not_hold_are_refused_with_what_it_doe
     each = setup.room(opened.model).block_bytes
     most = ((1 << 20) - 16 * each) // each
     with pytest.raises(InputError, match=f"room for {most:,} blocks") as caught:
-        setup.engine(opened)
+        setup.engine(opened.model)
     assert caught.value.field == "host_blocks"
-    assert Setup(kv_blocks=16, host_blocks=most, preemption="swap").engine(opened).cache.host.shape[2] == most
+    assert Setup(kv_blocks=16, host_blocks=most, preemption="swap").engine(opened.model).cache.host.shape[2] == most
 
 
 def test_a_small_model_s_heads_are_named_where_they_do_not_divide():

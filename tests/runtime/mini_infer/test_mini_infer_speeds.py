@@ -2,7 +2,6 @@
 
 import json
 import math
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -45,7 +44,7 @@ def test_the_best_of_a_time_is_the_least_and_of_a_rate_the_highest():
 
 def test_a_batch_notes_every_token_when_its_step_ends(pairs):
     ticks = iter(range(10**6))
-    engine = Setup(kv_blocks=64, max_sequences=4).engine(SimpleNamespace(model=pairs["Llama"][0]))
+    engine = Setup(kv_blocks=64, max_sequences=4).engine(pairs["Llama"][0])
     times = run_batch(engine, [text(20), text(30, 1), text(9, 2)], 5, lambda: float(next(ticks)))
     assert times == [[1.0, 2.0, 3.0, 4.0, 5.0]] * 3  # one step reads all prompts; the clock is asked at the start and a step
     assert engine.idle
@@ -59,7 +58,7 @@ def test_prompts_are_reproducible_and_none_begins_another():
 
 def test_bytes_of_a_step_are_weights_once_and_each_ones_keys(pairs):
     model = pairs["Qwen2"][0]
-    engine = Setup(kv_blocks=64, kv_format="int4").engine(SimpleNamespace(model=model))
+    engine = Setup(kv_blocks=64, kv_format="int4").engine(model)
     one = model.configuration
     projections = sum(tensor.nbytes for name, tensor in model.places() if name.endswith("_proj.weight"))
     assert one.tied and weight_bytes(model) == projections + model.embedding.nbytes
