@@ -1,15 +1,16 @@
 """A soak: random requests, sense and nonsense, from patient clients and rude ones, to the real server over HTTP.
 
 Nothing may leak (blocks, texts, threads, tasks, sockets, memory), nothing be answered wrongly (every greedy text is the one
-that its prompt has alone in a fresh engine), nothing hang (each request has a deadline, /health answers within a bound). The
-run is cut into stints, each a server of its own with other settings: pools too small for all who have a seat, so that they
-are preempted, by recomputing and by swapping, with guesses and without.
+that its prompt has alone in a fresh engine with the same numbers, under the same penalties), nothing hang (each request has
+a deadline, /health answers within a bound). The run is cut into stints, each a server of its own with other settings: pools
+too small for all who have a seat, so that they are preempted, by recomputing and by swapping; guesses by a model, by the
+text itself, and none; keys and values in few bits, and weights.
 """
 
 import asyncio
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from dataclasses import asdict, dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -17,23 +18,22 @@ import httpx
 import torch
 
 from pycore.errors import InputError
-from runtime.mini_infer.setup import Say, Setup, prepare
+from runtime.mini_infer.setup import Say, prepare
+from runtime.mini_infer.soaking import stints
 from runtime.mini_infer.soaking.asks import draw
 from runtime.mini_infer.soaking.clients import Clients
 from runtime.mini_infer.soaking.findings import Fault, Findings
 from runtime.mini_infer.soaking.hosting import Before, Hosted, Logged, hosted, settle
-from runtime.mini_infer.soaking.oracle import MOST_TOKENS, Known, known
-from runtime.mini_infer.soaking.watch import Health, Memory, spread
+from runtime.mini_infer.soaking.stints import EIGHT, FLOAT, KINDS, MODEL, Judged, Stint, numbers_in, settings, texts_in
+from runtime.mini_infer.soaking.watch import Health, Memory, set_apart, spread
 from runtime.mini_infer.source import Source
 
-SEATS = 6
-KINDS = (("recompute", ""), ("swap", "n-gram"), ("recompute", "n-gram"), ("swap", ""))
-POLICIES = ("chunked", "chunked", "fcfs", "decode-first", "sjf", "cache-aware", "slo-aware", "priority")
 PAUSE_S = 0.02
 SAYS_EVERY_S = 5.0
 MUST = ("greedy texts", "texts begun", "cancelled", "is gone", "half a body", "malformed", "status 429", "status 400",
-        "status 413", "copies", "evicted", "preempted", "swapped_out", "swapped_in", "cached_tokens", "accepted")
-"""What has to have happened, or the run has shown nothing of it."""
+        "status 413", "copies", "evicted", "preempted", "swapped_out", "swapped_in", "cached_tokens", "accepted",
+        "accepted from a model", "rejected from a model", "penalised texts", "texts with min_tokens")
+"""What has to have happened, or the run has shown nothing of it; beside these, greedy texts in each kind of numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +53,15 @@ class Bounds:
     growth_bytes: int = 32 << 20
     growth_share: float = 0.05
 
+    def count(self, seconds: float) -> int:
+        """Stints of a run of so many seconds."""
+        return max(self.stints, round(seconds / self.stint_s))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a soak has seen. `never`: what should have happened and did not. Times in seconds, memory in bytes (None where
-    the system does not say)."""
+    """What a soak has seen. `never`: what should have happened and did not; `left_out`: numbers that this machine or model
+    cannot be judged in. Times in seconds, memory in bytes (None where the system does not say)."""
 
     model: str
     seed: int
@@ -69,6 +73,7 @@ class Report:
     health: dict[str, float | None]
     memory: dict[str, float | int | None]
     never: tuple[str, ...]
+    left_out: tuple[str, ...]
     kinds: dict[str, int]
     faults: tuple[Fault, ...]
 
@@ -83,10 +88,9 @@ class Report:
 
 @dataclass(slots=True, kw_only=True)
 class Soak:
-    """A run under way."""
+    """A run under way. `judged`: by the name of numbers; those that a stint would have and are not there are left out."""
 
-    source: Source
-    prompts: Sequence[Known]
+    judged: dict[str, Judged]
     seed: int
     concurrency: int
     seconds: float
@@ -98,57 +102,57 @@ class Soak:
     begun: float = field(default_factory=time.monotonic)
     asked_s: float = 0.0
 
-    @property
-    def longest(self) -> int:
-        """Tokens of the longest text that the servers take."""
-        return min(self.source.model.configuration.context, max(len(one.prompt) for one in self.prompts) + MOST_TOKENS + 1)
-
     def run(self) -> int:
         """All stints, one after the other; how many there were."""
-        stints = max(self.bounds.stints, round(self.seconds / self.bounds.stint_s))
+        count = self.bounds.count(self.seconds)
         with Logged(self.findings):
-            for number in range(stints):
+            for number in range(count):
                 if self.findings.hopeless:
                     return number
                 before = Before()
-                self.stint(number, before, self.seconds / stints)
+                self.stint(number, before, self.seconds / count)
                 before.left(self.bounds.settle_s, self.findings)
-        return stints
+        return count
 
     def stint(self, number: int, before: Before, seconds: float) -> None:
         """A server from its start to its end, asked for so many seconds."""
-        dice = Random(f"{self.seed}/{number}")
-        setup = settings(number, dice, self.longest)
-        self.findings.settings = self._words(number, setup)
-        engine = setup.engine(self.source.model)
-        with hosted(engine, self.source.words, 3 * self.concurrency // 2, self.findings) as host:
+        judged = self.judged.get(numbers_in(number), self.judged[FLOAT])
+        setup = settings(number, Random(f"{self.seed}/{number}"), judged)
+        if judged.numbers == FLOAT and EIGHT in self.judged:  # nearly the same model: some of its guesses are wrong
+            setup = replace(setup, drafter=self.judged[EIGHT].source.model)
+        self.findings.settings, counted = f"stint {number}: {setup.words()}", self.findings.counts.copy()
+        engine = setup.engine(judged.source.model)
+        with hosted(engine, judged.source.words, 3 * self.concurrency // 2, self.findings) as host:
             with Health(host.port, self.findings, self.memory, self.bounds.health_s) as health:
-                asyncio.run(self._visited(host, number, time.monotonic() + seconds))
+                asyncio.run(self._visited(host, number, judged, time.monotonic() + seconds))
                 settle(host, self.bounds.settle_s, self.findings)
                 before.remembered(self.bounds.settle_s, self.findings)
             self.times += health.times
         self.asked_s += seconds
+        self._count(setup, self.findings.counts - counted)
 
-    def _words(self, number: int, setup: Setup) -> str:
-        names = ("preemption", "draft", "policy", "block_size", "kv_blocks", "max_batched_tokens", "prefix_caching")
-        chosen = ((name, getattr(setup, name)) for name in names)
-        return f"stint {number}: " + ", ".join(f"{name} {value}" for name, value in chosen if value != "")
+    def _count(self, setup: Stint, counts: Counter[str]) -> None:
+        """What a stint adds to that which only some stints can show."""
+        self.findings.count(texts_in(setup.numbers), counts["greedy texts"])
+        if setup.draft == MODEL:
+            self.findings.count("accepted from a model", counts["accepted"])
+            self.findings.count("rejected from a model", counts["drafted"] - counts["accepted"])
 
-    async def _visited(self, host: Hosted, number: int, until: float) -> None:
+    async def _visited(self, host: Hosted, number: int, judged: Judged, until: float) -> None:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=self.concurrency)
         async with httpx.AsyncClient(base_url=host.url, timeout=None, trust_env=False, limits=limits) as http:
             clients = Clients(http, host.port, self.findings, self.bounds.deadline_s)
             teller = asyncio.create_task(self._told())
             try:
-                await asyncio.gather(*(self._visit(clients, Random(f"{self.seed}/{number}/{one}"), until)
+                await asyncio.gather(*(self._visit(clients, Random(f"{self.seed}/{number}/{one}"), judged, until)
                                        for one in range(self.concurrency)))
             finally:
                 teller.cancel()
 
-    async def _visit(self, clients: Clients, dice: Random, until: float) -> None:
+    async def _visit(self, clients: Clients, dice: Random, judged: Judged, until: float) -> None:
         """One client after the other, until it is time."""
         while time.monotonic() < until and not self.findings.hopeless:
-            await clients.send(draw(dice, self.prompts, self.longest))
+            await clients.send(draw(dice, judged.prompts, judged.longest))
             await asyncio.sleep(dice.random() * PAUSE_S)
 
     async def _told(self) -> None:
@@ -163,14 +167,16 @@ class Soak:
         return (f"{self.asked_s:.0f} of {self.seconds:.0f} s: {counts['requests']} requests, {counts['texts']} texts, "
                 f"{counts['preempted']} preemptions{held}, {faults} faults")
 
-    def report(self, stints: int) -> Report:
+    def report(self, count: int) -> Report:
         """What there is to say at the end; memory is judged here."""
         memory, findings = self._remembered(), self.findings
-        return Report(model=self.source.name, seed=self.seed, concurrency=self.concurrency, stints=stints,
-                      seconds=time.monotonic() - self.begun, prompts=len(self.prompts),
+        must = MUST + tuple(texts_in(numbers) for numbers in self.judged)
+        return Report(model=self.judged[FLOAT].source.name, seed=self.seed, concurrency=self.concurrency, stints=count,
+                      seconds=time.monotonic() - self.begun, prompts=sum(len(one.prompts) for one in self.judged.values()),
                       counts=dict(sorted(findings.counts.items())),
                       health=spread(self.times), memory=memory, kinds=dict(findings.kinds), faults=tuple(findings.faults),
-                      never=tuple(name for name in MUST if not findings.counts[name]))
+                      never=tuple(name for name in must if not findings.counts[name]),
+                      left_out=tuple(sorted(stints.numbers_of(count) - self.judged.keys())))
 
     def _remembered(self) -> dict[str, float | int | None]:
         drift, samples = self.memory.drift(), self.memory.samples
@@ -190,17 +196,6 @@ def one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def settings(number: int, dice: Random, longest: int) -> Setup:
-    """What the server of a stint is told at its start: room for one longest text and half as much again."""
-    preemption, draft = KINDS[number % len(KINDS)]
-    policy, size = dice.choice(POLICIES), dice.choice((4, 8, 16))
-    blocks = -(-longest // size)
-    return Setup(preemption=preemption, draft=draft, policy=policy, block_size=size, kv_blocks=blocks + max(2, blocks // 2),
-                 host_blocks=blocks if preemption == "swap" else 0, max_sequences=SEATS, max_model_length=longest,
-                 max_batched_tokens=dice.choice((24, 64, longest)) if policy == "chunked" else longest,
-                 prefix_caching=number % (2 * len(KINDS)) != 6)
-
-
 def soak(source: Source, *, seconds: float, seed: int = 0, concurrency: int = 16, bounds: Bounds | None = None,
          say: Say = lambda text: None) -> Report:
     """Soak a model for so many seconds. `say` is told now and then how it stands; the model's projections are put in place.
@@ -212,6 +207,8 @@ def soak(source: Source, *, seconds: float, seed: int = 0, concurrency: int = 16
     if concurrency < 1:
         raise InputError("concurrency", concurrency, "accepted: at least 1")
     prepare(source.model, "auto", say)
-    run = Soak(source=source, prompts=known(source, say), seed=seed, concurrency=concurrency, seconds=seconds,
-               bounds=bounds or Bounds(), say=say)
-    return run.report(run.run())
+    bounds = bounds or Bounds()
+    judged = stints.answered(source, stints.numbers_of(bounds.count(seconds)), say)
+    run = Soak(judged=judged, seed=seed, concurrency=concurrency, seconds=seconds, bounds=bounds, say=say)
+    with set_apart():
+        return run.report(run.run())

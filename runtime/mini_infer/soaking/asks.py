@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+from runtime.mini_infer.soaking.manners import PLAIN
 from runtime.mini_infer.soaking.oracle import BROKEN, Expected, Known
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
@@ -16,6 +17,7 @@ OTHER_STOPS = ("never said", "\u00df\u00df", "\n\n\n\n")
 SERVED = frozenset({200, 429})
 REFUSED = frozenset({400})
 MOST_SAMPLES, MOST_PROMPTS = 4, 3
+PROMPTS = ("prompt", "messages")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +47,11 @@ class Asked:
         return self.body if isinstance(self.body, bytes) else json.dumps(self.body, ensure_ascii=False).encode()
 
     def shown(self) -> str:
-        """It in words, for whoever repeats it."""
-        return f"{self.way} {self.path} {self.content[:400].decode('utf-8', 'replace')}"
+        """It in words, for whoever repeats it: prompts last, which may be long."""
+        content = self.content
+        if isinstance(self.body, dict):
+            content = replace(self, body=dict(sorted(self.body.items(), key=lambda one: one[0] in PROMPTS))).content
+        return f"{self.way} {self.path} {content[:400].decode('utf-8', 'replace')}"
 
 
 def draw(dice: Random, known: Sequence[Known], longest: int) -> Asked:
@@ -64,13 +69,14 @@ def sense(dice: Random, known: Sequence[Known]) -> Asked:
     one = dice.choice(known)
     prompts = (one,)
     if not one.chat and dice.random() < 0.15:
-        prompts += tuple(dice.choices([other for other in known if not other.chat], k=dice.randint(1, MOST_PROMPTS - 1)))
+        alike = [other for other in known if not other.chat and other.manner == one.manner]
+        prompts += tuple(dice.choices(alike, k=dice.randint(1, MOST_PROMPTS - 1)))
     most = dice.randint(1, min(len(prompt.tokens) for prompt in prompts))
     body: dict[str, Any] = {"max_tokens": most} | (_messages(dice, one) if one.chat else _prompts(dice, prompts))
     samples = dice.choice((1, 1, 1, 2, MOST_SAMPLES))
     if samples > 1:
         body["n"] = samples
-    greedy, echo = dice.random() < 0.7, not one.chat and dice.random() < 0.1
+    greedy, echo = one.manner != PLAIN or dice.random() < 0.7, not one.chat and dice.random() < 0.1
     expected = _greedily(dice, body, prompts, most, samples) if greedy else _sampled(dice, body)
     logprobs = not echo and dice.random() < 0.2
     if logprobs:
@@ -97,15 +103,26 @@ def _greedily(dice: Random, body: dict[str, Any], prompts: tuple[Known, ...], mo
               ) -> tuple[Expected, ...]:
     """Make it a request whose answers are known; those."""
     body |= dice.choice(({"temperature": 0}, {"temperature": 0}, {"temperature": 0.9, "top_k": 1}, {"top_p": 0, "seed": 3}))
-    ends = dice.random() < 0.7
+    manner, stops, also, include = prompts[0].manner, [], (), False
+    body |= manner.fields(most)
+    ends = manner.least > 0 or dice.random() < 0.7
     if not ends:
         body["ignore_eos"] = True
-    stops, include = _stops(dice, prompts[0].text(most)), False
+    if not manner.least:
+        stops, also = _stops(dice, prompts[0].text(most)), _last(dice, prompts[0].tokens[:most])
+    if also:
+        body["stop_token_ids"] = also
     if stops:
         include = dice.random() < 0.3
         body |= {"stop": stops if len(stops) > 1 or dice.random() < 0.5 else stops[0]}
         body |= {"include_stop_str_in_output": True} if include else {}
-    return tuple(one.expected(most, stops=stops, include=include, ends=ends) for one in prompts for _ in range(samples))
+    return tuple(one.expected(most, stops=stops, include=include, ends=ends, also=also)
+                 for one in prompts for _ in range(samples))
+
+
+def _last(dice: Random, tokens: Sequence[int]) -> list[int]:
+    """Now and then one that comes in the text, as a token that ends it."""
+    return [dice.choice(tokens)] if dice.random() < 0.1 else []
 
 
 def _stops(dice: Random, text: str) -> list[str]:

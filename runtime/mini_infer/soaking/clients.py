@@ -55,7 +55,9 @@ class Clients:
 
     def _judge(self, asked: Asked, hearing: Hearing, *, over: bool) -> None:
         self.findings.count("texts" if over else "texts begun", len(hearing.texts))
-        self.findings.count("greedy texts", len(asked.expected) if over else 0)
+        if over and asked.expected:
+            for label in filter(None, ("greedy texts", asked.known[0].manner.label)):
+                self.findings.count(label, len(asked.expected))
         for fault in hearing.faults() if over else hearing.begun():
             self.findings.fault("wrong output", f"{fault}: {asked.shown()}")
 

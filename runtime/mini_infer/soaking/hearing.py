@@ -101,9 +101,13 @@ class Hearing:
             if not self.asked.expected:
                 continue
             known = self.asked.known[index // self.asked.samples]
-            for place, ((one, best), right) in enumerate(zip(heard.logprobs, known.logprobs, strict=False)):
-                if abs(one - right) > known.slack or best is not None and abs(best - right) > known.slack:
-                    yield f"token {place} of text {index} has log-probability {one} (the best {best}), alone {right}"
+            rights = zip(heard.logprobs, known.logprobs, known.best, strict=False)
+            for place, ((one, best), right, likeliest) in enumerate(rights):
+                best = one if best is None else best
+                # Under a penalty the token said may be none of the likeliest, and be alone where no others are asked for.
+                if abs(one - right) > known.slack or min(abs(best - right), abs(best - likeliest)) > known.slack:
+                    yield (f"token {place} of text {index} has log-probability {one} (the best {best}), alone {right} "
+                           f"(the best {likeliest})")
                     break
 
 

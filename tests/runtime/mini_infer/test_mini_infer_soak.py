@@ -12,6 +12,7 @@ from random import Random
 
 import httpx
 import pytest
+import torch
 import transformers
 from mini_infer_serving import running, until, write_model
 from starlette.responses import JSONResponse
@@ -19,17 +20,24 @@ from starlette.responses import JSONResponse
 from pycore.cli import errors
 from pycore.cli.mini_infer import mini_infer
 from pycore.cli.mini_infer import soak as command
+from pycore.errors import InputError
 from pycore.serving.blocks import BlockPool
-from runtime.mini_infer import make_model, worker
+from runtime.mini_infer import acceptance, make_model, worker
+from runtime.mini_infer.cache import Cache
 from runtime.mini_infer.engine import Engine
+from runtime.mini_infer.projections import Eight, widest_code
+from runtime.mini_infer.sampling import Sampler
 from runtime.mini_infer.server.application import Endpoints
 from runtime.mini_infer.server.sending import EventStream
 from runtime.mini_infer.service import Service
-from runtime.mini_infer.soak import KINDS, MUST, Bounds, settings, soak
-from runtime.mini_infer.soaking import asks, watch
+from runtime.mini_infer.soak import MUST, Bounds, soak
+from runtime.mini_infer.soaking import asks, oracle, stints, watch
+from runtime.mini_infer.soaking.manners import PLAIN
 from runtime.mini_infer.soaking.oracle import Known, known
+from runtime.mini_infer.soaking.stints import EIGHT, FLOAT, KINDS, Judged, numbers_in, numbers_of, settings
 from runtime.mini_infer.soaking.watch import Memory
 from runtime.mini_infer.source import open_source
+from runtime.mini_infer.speculation import Speculation
 
 QUICK = Bounds(deadline_s=3.0, settle_s=1.0, stints=1)
 
@@ -51,10 +59,28 @@ def prompts(source):
     return known(source, lambda text: None)
 
 
+@pytest.fixture(scope="module")
+def twin(source):
+    return stints.in_eight_bits(source, lambda text: None)
+
+
+@pytest.fixture(scope="module")
+def once(source, twin, prompts):
+    """Answers in each kind of numbers, once for all tests."""
+    found = {(False, "auto"): prompts}
+
+    def answers(asked, say, kv="auto"):
+        eight = isinstance(asked.model.head, Eight)
+        if (eight, kv) not in found:
+            found[eight, kv] = known(twin if eight else source, say, kv)
+        return found[eight, kv]
+
+    return answers
+
+
 @pytest.fixture
-def answered(prompts, monkeypatch):
-    """Prompts are answered once for all tests."""
-    monkeypatch.setattr("runtime.mini_infer.soak.known", lambda source, say: prompts)
+def answered(once, monkeypatch):
+    monkeypatch.setattr(stints, "known", once)
 
 
 @pytest.fixture
@@ -68,11 +94,11 @@ def test_the_known_answers_are_those_of_transformers(folder, prompts):
     model = transformers.AutoModelForCausalLM.from_pretrained(folder)
     words = transformers.AutoTokenizer.from_pretrained(folder)
     assert len(prompts) >= 20 and any(one.chat for one in prompts) and any(len(one.prompt) > 80 for one in prompts)
-    for one in prompts[::4]:
+    for one in [one for one in prompts if one.manner == PLAIN][::4]:
         ids = words(one.said, return_tensors="pt").input_ids if not one.chat else words.apply_chat_template(
             [{"role": role, "content": content} for role, content in one.said], add_generation_prompt=True, return_tensors="pt",
             return_dict=True).input_ids
-        assert tuple(ids[0].tolist()) == one.prompt
+        assert tuple(ids[0].tolist()) == one.prompt and one.manner == PLAIN
         found = model.generate(ids, max_new_tokens=len(one.tokens), do_sample=False, eos_token_id=None, pad_token_id=0)
         assert tuple(found[0, len(one.prompt):].tolist()) == one.tokens
 
@@ -84,6 +110,9 @@ def test_a_soak_of_every_setting_holds(brief, monkeypatch):
     found = brief(16.0, Bounds(), say=said.append, concurrency=12, seed=3)
     assert found.holds, found.as_dict()
     assert found.stints == len(KINDS) and all(found.counts[name] > 0 for name in MUST) and found.counts["greedy texts"] > 50
+    assert found.left_out == (() if widest_code() else (EIGHT,))
+    in_each = {name: count for name, count in found.counts.items() if name.startswith("greedy texts in")}
+    assert len(in_each) == 5 - len(found.left_out) and sum(in_each.values()) == found.counts["greedy texts"]
     assert 0 < found.health["median_s"] <= found.health["p99_s"] <= found.health["largest_s"] < 5.0
     assert found.memory["first_bytes"] > 1 << 20 and found.memory["growth_bytes"] <= found.memory["accepted_bytes"]
     assert any(re.match(r"\d+ of 16 s: \d+ requests", line) for line in said)
@@ -147,9 +176,9 @@ def test_a_text_that_is_not_the_models_is_found(brief, monkeypatch):
     real = worker.Worker._tell
 
     def tell(self, output, now):
-        sample = self._samples[output.id]
-        if output.choice is not None and sample.tokens == 2 and sample.texts:
-            sample.texts[0] += "!"
+        stream = self._samples[output.id].stream
+        if output.choice is not None and stream.count == 2 and stream.parts:
+            stream.parts[0] += "!"
         real(self, output, now)
 
     monkeypatch.setattr(worker.Worker, "_tell", tell)
@@ -199,6 +228,133 @@ def test_a_stream_that_breaks_off_and_a_fault_in_a_log_are_found(brief, monkeypa
     assert any("breaks off" in fault.words for fault in found.faults)
 
 
+# Penalties, ends that may not come yet, few bits, a model that drafts ---------------------------------------------------
+
+
+@pytest.fixture
+def one_kind(brief, monkeypatch):
+    """A soak of one server of a kind."""
+    def run(kind, seconds=2.0, **more):
+        monkeypatch.setattr(stints, "KINDS", (kind,))
+        return brief(seconds, **more)
+
+    return run
+
+
+def test_penalised_answers_are_those_of_transformers(folder, prompts):
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    judged = [one for one in prompts if one.manner.repetition_penalty != 1 and one.manner.sampling.presence_penalty == 0 and not one.manner.least]
+    assert len(judged) >= 4
+    for one in judged:
+        found = model.generate(torch.tensor([one.prompt]), max_new_tokens=len(one.tokens), do_sample=False, eos_token_id=None, pad_token_id=0,
+                               repetition_penalty=one.manner.repetition_penalty)
+        assert tuple(found[0, len(one.prompt):].tolist()) == one.tokens
+
+
+def test_an_end_that_may_not_come_yet_would_have_come(prompts):
+    plain = {one.said: one.tokens for one in prompts if one.manner == PLAIN}
+    held = [one for one in prompts if one.manner.least and one.manner.sampling == PLAIN.sampling]
+    assert len(held) >= 4
+    for one in held:
+        (end,), least = one.manner.ends, one.manner.least
+        assert end in plain[one.said][:least] and end not in one.tokens[:least]
+
+
+@pytest.mark.parametrize("name", ["prompt", "said", "banned"])
+def test_a_sampler_that_forgets_is_found(name, brief, prompts, monkeypatch):
+    """A repetition penalty forgets the prompt, all penalties what was said, a ban its tokens."""
+    real = Sampler.adjusted
+
+    def adjusted(self, logits):
+        other = self.supposed()
+        setattr(other, name, type(getattr(self, name))())
+        return real(other, logits)
+
+    monkeypatch.setattr(Sampler, "adjusted", adjusted)
+    found = brief(1.5)
+    assert set(found.kinds) == {"wrong output"}, found.kinds
+    said = {"prompt": "repetition_penalty", "said": "penalty", "banned": "min_tokens"}[name]
+    assert all(said in fault.words for fault in found.faults), [fault.words for fault in found.faults if said not in fault.words]
+
+
+def test_the_known_answers_do_not_come_from_the_sampler(source, prompts, monkeypatch):
+    """Where an engine alone forgets its penalties, the token that was to come is known all the same."""
+    monkeypatch.setattr(Sampler, "adjusted", lambda self, logits: logits)
+    monkeypatch.setattr(oracle, "LEAST_TOKENS", 1)
+    found = {(one.said, one.manner): one.tokens for one in known(source, lambda text: None)}
+    cut = 0
+    for one in prompts:
+        other = found[one.said, one.manner] if one.manner.label else one.tokens
+        assert one.tokens[:len(other)] == other
+        cut += len(other) < len(one.tokens)
+    assert cut > 10
+
+
+@pytest.mark.parametrize("kv", stints.KV_FORMATS)
+def test_scales_that_are_lost_in_a_swap_are_found(kv, one_kind, monkeypatch):
+    """What comes back from the host has no scales (for fp8: not the first codes)."""
+    real = Cache.move
+
+    def move(self, plan):
+        real(self, plan)
+        for swap in plan.swapped_in:
+            self.storage[:, :, list(swap.device_blocks), ..., :2] = 0
+
+    monkeypatch.setattr(Cache, "move", move)
+    monkeypatch.setattr(stints, "POLICIES", ("chunked",))
+    found = one_kind(("swap", "", kv), 3.0, concurrency=24)
+    assert set(found.kinds) == {"wrong output"}, (found.kinds, found.counts)
+    assert f"numbers {kv}" in found.faults[0].settings
+
+
+def test_a_guess_that_is_kept_unseen_is_found(one_kind, tmp_path, monkeypatch):
+    """One guess of another model in twenty is kept, whatever the model itself says."""
+    make_model.make(tmp_path / "other", make_model.sizes("qwen3", layers=1, width=32, heads=2, kv_heads=1, context=512), seed=7)
+    other = open_source(str(tmp_path / "other"), device="cpu").model
+    monkeypatch.setattr(stints.Stint, "speculation", lambda self, model, say: Speculation(tokens=4, draft=other))
+    real, count = acceptance._kept, [0]
+
+    def kept(sampler, guess, sound, best, rows):
+        count[0] += bool(guess.tokens)
+        if guess.tokens and count[0] % 20 == 0:
+            best = [guess.tokens[0], *best[1:]]
+        return real(sampler, guess, sound, best, rows)
+
+    monkeypatch.setattr(acceptance, "_kept", kept)
+    found = one_kind(("recompute", stints.MODEL, FLOAT))
+    assert set(found.kinds) == {"wrong output"} and found.counts["accepted from a model"], (found.kinds, found.counts)
+
+
+def test_a_neighbour_that_matters_in_8_bits_is_found(one_kind, twin, monkeypatch):
+    """A row is divided by the largest number of the whole batch, not of its own."""
+    if twin is None:
+        assert widest_code() is None
+        return
+    monkeypatch.setattr(stints, "in_eight_bits", lambda source, say: twin)
+
+    def call(self, x):
+        largest = x.abs().max().clamp(min=1e-30)
+        found = self._once(x / largest).mul_(largest)
+        return found if self.bias is None else found.add_(self.bias)
+
+    monkeypatch.setattr(Eight, "__call__", call)
+    found = one_kind(("swap", "", EIGHT), 3.0)
+    assert set(found.kinds) == {"wrong output"}, found.kinds
+
+
+def test_a_model_that_says_too_little_clearly_in_few_bits_is_judged_without(source, answered, prompts, monkeypatch):
+    said = []
+
+    def answers(asked, say, kv="auto"):
+        if kv == "int4":
+            raise InputError("model", "x", "accepted: another")
+        return prompts
+
+    monkeypatch.setattr(stints, "known", answers)
+    found = stints.answered(source, numbers_of(len(KINDS)), said.append)
+    assert FLOAT in found and "fp8" in found and "int4" not in found and any(line.startswith("left out: ") for line in said)
+
+
 def test_memory_that_grows_is_found_and_memory_that_does_not_is_not(monkeypatch):
     sizes = iter([])
     monkeypatch.setattr(watch, "memory_bytes", lambda: next(sizes))
@@ -213,13 +369,16 @@ def test_memory_that_grows_is_found_and_memory_that_does_not_is_not(monkeypatch)
     assert Memory().drift() is None
 
 
-def test_settings_have_room_for_one_longest_text_and_not_for_all(source):
-    seen = set()
-    for number in range(40):
-        made = settings(number, Random(number), 100)
-        assert 100 <= made.kv_blocks * made.block_size < 100 * 6 and made.checked() == made
-        seen.add((made.preemption, made.draft))
-    assert seen == set(KINDS)
+def test_settings_have_room_for_one_longest_text_and_not_for_all(source, prompts):
+    """A default run of ten minutes visits each kind, preempted either way."""
+    seen, count = set(), Bounds().count(600)
+    for number in range(count):
+        judged = Judged(numbers=numbers_in(number), source=source, prompts=prompts[:number + 1])
+        made, longest = settings(number, Random(number), judged), judged.longest
+        assert longest <= made.kv_blocks * made.block_size < longest * 6 and made.checked() == made and made.max_model_length == longest
+        seen.add((made.preemption, made.draft, made.numbers))
+    assert seen == {(preemption, *kind) for preemption in ("recompute", "swap") for _, *kind in KINDS}
+    assert count == 40 and numbers_of(count) == {FLOAT, EIGHT, *stints.KV_FORMATS} and numbers_of(1) == {FLOAT}
 
 
 def test_the_requests_follow_from_the_seed_and_are_of_every_kind(prompts):
@@ -228,7 +387,7 @@ def test_the_requests_follow_from_the_seed_and_are_of_every_kind(prompts):
     assert {asked.way for asked in one} == {"whole", "stream", "leaves", "hangs up", "is gone", "half a body", "malformed", "look"}
     fields = OrderedDict.fromkeys(name for asked in one if isinstance(asked.body, dict) for name in asked.body)
     assert {"stream", "n", "stop", "logprobs", "top_logprobs", "seed", "temperature", "top_k", "echo", "messages", "prompt",
-            "include_stop_str_in_output", "ignore_eos", "stream_options", "repetition_penalty"} <= fields.keys()
+            "include_stop_str_in_output", "ignore_eos", "stream_options", "repetition_penalty", "min_tokens", "stop_token_ids"} <= fields.keys()
 
 
 def test_stops_are_looked_for_in_the_whole_text(source):
@@ -241,7 +400,7 @@ def test_stops_are_looked_for_in_the_whole_text(source):
     assert cut.tokens.start <= len(words.encode("one two")) and cut.tokens.stop == len(ids) + 1
     ended = replace(one, tokens=(*ids[:2], words.end[0], *ids[2:]))
     assert ended.expected(4).finish == "stop" and ended.expected(4).tokens == range(3, 4)
-    assert ended.expected(4, ends=False).finish == "length"
+    assert ended.expected(4, ends=False).finish == "length" and ended.expected(4, also=[ids[1]]).tokens == range(2, 3)
 
 
 # What a soak has found, each once more by itself -----------------------------------------------------------------------
@@ -285,7 +444,7 @@ def test_the_command_says_what_it_saw(folder, capsys):
     status, out, err = call(capsys, folder, "--minutes", 0.03, "--json", "--concurrency", 8)
     document = json.loads(out)
     assert document["kinds"] == {} and document["holds"] == (not document["never"]) and status == (not document["holds"])
-    assert document["counts"]["requests"] > 10 and document["stints"] == 4 and document["concurrency"] == 8
+    assert document["counts"]["requests"] > 10 and document["stints"] == len(KINDS) and document["concurrency"] == 8
     assert "prompts answered alone" in err
 
 
