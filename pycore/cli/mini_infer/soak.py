@@ -17,8 +17,10 @@ from pycore.units import binary_bytes, seconds
 NEEDED = ("fastapi", "uvicorn", "prometheus_client", "httpx")
 MADE = "made"
 FEWEST_CLIENTS = 4
-COUNTS = ("requests", "greedy texts", "texts", "texts begun", "cancelled", "is gone", "half a body", "malformed",
-          "status 429", "preempted", "swapped_out", "copies", "evicted", "accepted")
+COUNTS = ("requests", "greedy texts", "penalised texts", "texts with min_tokens", "texts", "texts begun", "cancelled",
+          "is gone", "half a body", "malformed", "status 429", "preempted", "swapped_out", "copies", "evicted", "accepted",
+          "accepted from a model", "rejected from a model")
+IN_NUMBERS = "greedy texts in "
 
 EPILOG = """\b
 Examples:
@@ -30,8 +32,9 @@ Examples:
 Without a MODEL a small one of random weights is made: what is soaked is the engine and its server. Requests: completions and
 chats, streams and whole, several texts of a prompt, stops, log-probabilities, seeds, penalties; clients that leave in the
 middle or send half a request; invalid JSON and UTF-8, huge bodies, unknown fields, wrong types, prompts that are too long.
-The block pool is too small for all who have a seat. Exit status 1 where anything leaks, hangs, grows or is answered wrongly,
-and where something that should have happened did not.
+The block pool is too small for all who have a seat. Servers take turns: keys and values as they are, in fp8, int8 and int4,
+weights in 8 bits where this machine has the kernel, guesses by a model, by the text itself and none. Exit status 1 where
+anything leaks, hangs, grows or is answered wrongly, and where something that should have happened did not.
 """
 
 
@@ -73,6 +76,7 @@ def show(found: Any) -> None:
     """What was done, what was measured, and what is wrong."""
     counts = [(name.replace("_", " ").replace("status 429", "told to come back (429)"), f"{found.counts.get(name, 0):,}")
               for name in COUNTS]
+    counts += [(name, f"{count:,}") for name, count in sorted(found.counts.items()) if name.startswith(IN_NUMBERS)]
     output.table(("what happened", "times"), counts, right=(1,))
     health, memory = found.health, found.memory
     output.line(f"{found.stints} servers in {seconds(found.seconds)}, {found.concurrency} clients at once, {found.prompts} "
@@ -86,6 +90,8 @@ def show(found: Any) -> None:
                     f"(give or take {memory['slope_error_bytes_per_s'] / 1024:.1f})")
     for fault in found.faults:
         output.line(f"{fault.kind}: {fault.words}" + (f"\n  ({fault.settings})" if fault.settings else ""))
+    if found.left_out:
+        output.line(f"left out, for want of a kernel here or of clear answers: {', '.join(found.left_out)}")
     if found.never:
         output.line(f"never happened: {', '.join(found.never)}")
     output.line("It holds." if found.holds else "It does not hold: " + (", ".join(

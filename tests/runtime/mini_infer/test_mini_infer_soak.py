@@ -455,6 +455,7 @@ def test_the_command_exits_with_1_and_words_where_something_is_wrong(folder, ans
     monkeypatch.setattr(Endpoints, "health", health)
     status, out, err = call(capsys, folder, "--minutes", 0.02)
     assert status == 1 and "health: 503" in out and "poorly" in out and "It does not hold" in out and "Traceback" not in err
+    assert "penalised texts" in out and "greedy texts in float" in out and ("left out" in out) == (widest_code() is None)
 
 
 @pytest.mark.parametrize(("arguments", "said"), [(("--minutes", 0), "minutes"), (("--minutes", "nan"), "minutes"), (("--concurrency", 1), "concurrency"),
