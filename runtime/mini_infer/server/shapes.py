@@ -161,8 +161,11 @@ class CompletionShape(Shape):
                 "text_offset": offsets}
 
     def _name(self, token: int) -> str:
-        """The text of a token; of one that is no whole character its bytes, as OpenAI writes them: 'bytes:\\xe2'."""
+        """The text of a token; of one that is no whole character its bytes, as OpenAI writes them: 'bytes:\\xe2'. One that
+        the tokenizer does not have is called by its number, as vLLM writes it: all of them would have the same name."""
         raw = self.words.token_bytes(token)
+        if not raw:
+            return f"token_id:{token}"
         try:
             return raw.decode("utf-8")
         except UnicodeDecodeError:

@@ -103,9 +103,11 @@ class Hearing:
             known = self.asked.known[index // self.asked.samples]
             rights = zip(heard.logprobs, known.logprobs, known.best, strict=False)
             for place, ((one, best), right, likeliest) in enumerate(rights):
-                best = one if best is None else best
-                # Under a penalty the token said may be none of the likeliest, and be alone where no others are asked for.
-                if abs(one - right) > known.slack or min(abs(best - right), abs(best - likeliest)) > known.slack:
+                # Under a penalty the likeliest is another token: a completion may leave it out, asked for no others, or
+                # where both are written alike.
+                least = likeliest if self.asked.path == CHAT else right
+                if abs(one - right) > known.slack or best is not None and not (
+                        least - known.slack <= best <= likeliest + known.slack):
                     yield (f"token {place} of text {index} has log-probability {one} (the best {best}), alone {right} "
                            f"(the best {likeliest})")
                     break

@@ -432,6 +432,17 @@ def test_nothing_of_a_server_that_has_ended_stays_in_memory(tmp_path):
     until(lambda: not watch.alive() - before)
 
 
+def test_tokens_that_the_tokenizer_does_not_have_are_told_apart(tmp_path):
+    """A model may have more tokens than its tokenizer: in a completion's likeliest tokens all of them were one, named ''."""
+    write_model(tmp_path)
+    with running(tmp_path) as server:
+        said = server.http.post("/v1/completions", json={"prompt": "a", "max_tokens": 100, "logprobs": 20, "temperature": 5, "seed": 1,
+                                                         "ignore_eos": True}).json()
+    tops = said["choices"][0]["logprobs"]["top_logprobs"]
+    assert len(tops) == 100 and all(20 <= len(top) <= 21 for top in tops)
+    assert any(sum(name.startswith("token_id:") for name in top) > 1 for top in tops)
+
+
 # The command -----------------------------------------------------------------------------------------------------------
 
 
