@@ -30,20 +30,6 @@ def next_token(state: int, seed: int = 0) -> int:
     return mixed(state, seed, 0) % len(WORDS)
 
 
-def continued(prompt: Sequence[int], count: int, seed: int = 0) -> list[int]:
-    """`count` tokens after a prompt, computed in one piece with no cache: what every schedule must give."""
-    tokens, total, state, made = list(prompt), 0, 0, []
-    position = 0
-    while len(made) < count:
-        while position < len(tokens):
-            state = mixed(total, tokens[position], position)
-            total = (total + state) & MASK
-            position += 1
-        made.append(next_token(state, seed))
-        tokens.append(made[-1])
-    return made
-
-
 class Toy:
     """The cells of a pool's blocks, and what a plan does to them. `wrote` lists (sequence, block) of the last step.
 

@@ -80,6 +80,12 @@ class Scheduler:
         return self.limits.max_sequences - len(self.running) - len(self.arriving)
 
     @property
+    def reach(self) -> int:
+        """Tokens of the longest text that can run here, prompt and output: the model's length, or what the whole pool holds
+        and a last token, which comes out and is never computed."""
+        return min(self.limits.max_model_length, self.pool.total * self.pool.block_size + 1)
+
+    @property
     def unread_tokens(self) -> int:
         """Tokens of prompts (and of what preempted ones must read again) that have still to run through the model; what
         of them is cached is not known before they are admitted. O(prompts under way)."""

@@ -43,7 +43,7 @@ class Trial:
         return best[:1] + best
 
 
-def tune(model: Model, clock: Callable[[], float] = time.perf_counter) -> str:
+def tune(model: Model) -> str:
     """Give every projection of a model on a CPU the ways that are fastest here, in place; what was chosen, in words.
 
     Where the head is the embedding, tokens are looked up in what is stored for it: by columns that takes longer, by far
@@ -54,7 +54,7 @@ def tune(model: Model, clock: Callable[[], float] = time.perf_counter) -> str:
     if sum(getattr(layer, name).weight.nbytes for layer in model.layers for name in NAMES) < SMALL_BYTES:
         return "torch's own way: the weights are small"
     trials = tried({name: [getattr(layer, name).weight for layer in model.layers] for name in NAMES}
-                   | {HEAD: [model.head.weight]}, clock)
+                   | {HEAD: [model.head.weight]}, time.perf_counter)
     for name in NAMES:
         for layer in model.layers:
             setattr(layer, name, tuned(getattr(layer, name), trials[name]))

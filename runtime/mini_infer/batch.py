@@ -3,7 +3,7 @@
 All prompts run as one continuous batch; a text is handed on token by token, with the times that its reader saw.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pycore.errors import InputError
@@ -97,7 +97,7 @@ class Batch:
         ids, index = asked.ids(self.words), len(self.prompts)
         most = asked.max_tokens
         if most is None:
-            most = max(1, asked.min_tokens, min(DEFAULT_TOKENS, self.left(ids)))
+            most = max(1, asked.min_tokens, min(DEFAULT_TOKENS, self.engine.scheduler.reach - len(ids)))
         texts = tuple(Text(
             id=f"{index}/{sample}" if sample else str(index), index=index, sample=sample, asked=asked,
             asked_ns=self.engine.clock(), stream=TextStream(
@@ -112,12 +112,6 @@ class Batch:
         self.prompts.append(ids)
         self.texts |= {text.id: text for text in texts}
         return texts
-
-    def left(self, ids: Sequence[int]) -> int:
-        """How many tokens may follow a prompt: by the longest text, and by the pool, which need not hold the last one."""
-        scheduler = self.engine.scheduler
-        most = min(scheduler.limits.max_model_length, scheduler.pool.total * scheduler.pool.block_size + 1)
-        return most - len(ids)
 
     def run(self, heard: Heard, *, given_up: Callable[[], bool] = lambda: False) -> None:
         """Step until all texts are over; `heard` is told of every part of one and, with its end, of the rest.

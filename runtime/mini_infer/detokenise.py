@@ -4,18 +4,17 @@ from runtime.mini_infer.words import Words
 
 
 class Detokeniser:
-    """One text. `begun`: other text stands before it, so that a leading space belongs to it. `specials`: special tokens are
-    part of the text."""
+    """One text, without special tokens. `begun`: other text stands before it, so that a leading space belongs to it."""
 
-    __slots__ = ("words", "specials", "stream")
+    __slots__ = ("words", "stream")
 
-    def __init__(self, words: Words, *, begun: bool = False, specials: bool = False):
-        self.words, self.specials = words, specials
+    def __init__(self, words: Words, *, begun: bool = False):
+        self.words = words
         self.stream = words.pieces.stream(begun=begun)
 
     def push(self, token: int) -> str:
         """What is sure now and was not before."""
-        piece = self.words.piece(token, specials=self.specials)
+        piece = self.words.piece(token)
         return "" if piece is None else self.stream.push(piece)
 
     def flush(self) -> str:

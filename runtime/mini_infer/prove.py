@@ -78,7 +78,6 @@ class Court:
     kept: KvFormat | None
     prompts: tuple[tuple[int, ...], ...]
     tokens: int
-    block_size: int = 16
     tolerance: float = EXACT
 
     @property
@@ -91,17 +90,16 @@ class Court:
         return [Generation(id=f"{prefix}{number}", prompt=prompt, max_tokens=self.tokens, samples=samples)
                 for number, prompt in enumerate(self.prompts)]
 
-    def engine(self, *, blocks: int = 0, block_size: int = 0, batched: int = 0, sequences: int = 64, caching: bool = False,
+    def engine(self, *, blocks: int = 0, block_size: int = 16, batched: int = 0, sequences: int = 64, caching: bool = False,
                host: int = 0, speculation: Speculation | None = None) -> Witness:
         """A fresh engine; 0 is as much as everybody needs."""
-        size = block_size or self.block_size
         limits = Limits(max_sequences=sequences, max_batched_tokens=batched or 64 * self.longest,
                         max_model_length=self.longest, reserve_known=False,
                         draft_tokens=speculation.tokens if speculation else 0)
-        blocks = blocks or (2 * len(self.prompts) + 2) * -(-self.longest // size)
-        scheduler = Scheduler(Chunked(), BlockPool(blocks, size, prefix_caching=caching), limits,
+        blocks = blocks or (2 * len(self.prompts) + 2) * -(-self.longest // block_size)
+        scheduler = Scheduler(Chunked(), BlockPool(blocks, block_size, prefix_caching=caching), limits,
                               preemption="swap" if host else "recompute", host_blocks=host)
-        cache = Cache(self.model.configuration, blocks, size, host_blocks=host, dtype=self.model.dtype,
+        cache = Cache(self.model.configuration, blocks, block_size, host_blocks=host, dtype=self.model.dtype,
                       device=self.model.device, kept=self.kept)
         return Witness(self.model, scheduler, cache=cache, speculation=speculation)
 

@@ -33,10 +33,9 @@ class Service:
         if queue < 0:
             raise InputError("queue", queue, "at least 0")
         self.words, self.name, self.queue = words, name, queue
-        limits, pool = engine.scheduler.limits, engine.scheduler.pool
+        limits, self.reach = engine.scheduler.limits, engine.scheduler.reach
         self.seats, self.longest = limits.max_sequences, limits.max_model_length
         self.vocabulary = engine.model.configuration.vocabulary
-        self.reach = min(self.longest, pool.total * pool.block_size + 1)  # the last token is said, never computed
         self.worker = Worker(engine, words, watcher or Watcher(), seed)
         self.draining = False
         self.under_way = 0

@@ -19,8 +19,8 @@ class TextStream:
     __slots__ = ("detokeniser", "watch", "stopped", "end", "ended", "min_tokens", "count", "parts")
 
     def __init__(self, words: Words, *, stops: Sequence[str] = (), end: Sequence[int] = (), include_stop: bool = False,
-                 min_tokens: int = 0, begun: bool = False, specials: bool = False):
-        self.detokeniser = Detokeniser(words, begun=begun, specials=specials)
+                 min_tokens: int = 0, begun: bool = False):
+        self.detokeniser = Detokeniser(words, begun=begun)
         self.watch = StopStrings(stops, include=include_stop)
         self.stopped: str | None = None
         self.end = end

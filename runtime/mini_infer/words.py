@@ -56,9 +56,9 @@ class Words:
             raise InputError("prompt", ascii(text), "accepted: text that UTF-8 can be made of") from None
         return (self.before or ()) + ids if specials else ids
 
-    def decode(self, ids: Sequence[int], *, specials: bool = False) -> str:
-        """The text of ids, without special tokens unless `specials`."""
-        return self.backend.decode(list(ids), skip_special_tokens=not specials)
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids, without special tokens."""
+        return self.backend.decode(list(ids))
 
     def render(self, messages: Sequence[Message], /, *, add_generation_prompt: bool = True, **more: object) -> str:
         """A conversation as the model's own template writes it. Raises InputError."""

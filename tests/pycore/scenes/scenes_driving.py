@@ -1,13 +1,29 @@
 """Random scripts for scenes, and what every film must satisfy, told independently of the code that shoots it."""
 
+from collections.abc import Sequence
+
 from hypothesis import strategies as st
 
 from pycore.scenes import script
 from pycore.scenes.film import Film, Frame
 from pycore.scenes.stage import POLICIES, Setting, Stage
-from pycore.scenes.toy import continued
+from pycore.scenes.toy import MASK, mixed, next_token
 
 NAMES = "ABCDEF"
+
+
+def continued(prompt: Sequence[int], count: int, seed: int = 0) -> list[int]:
+    """`count` tokens after a prompt, computed in one piece with no cache: what every schedule must give."""
+    tokens, total, state, made = list(prompt), 0, 0, []
+    position = 0
+    while len(made) < count:
+        while position < len(tokens):
+            state = mixed(total, tokens[position], position)
+            total = (total + state) & MASK
+            position += 1
+        made.append(next_token(state, seed))
+        tokens.append(made[-1])
+    return made
 
 
 @st.composite

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scenes_driving import right_texts, scripts, settings_of_stages, slots, staged, whole
+from scenes_driving import continued, right_texts, scripts, settings_of_stages, slots, staged, whole
 
 from pycore.errors import InputError
 from pycore.scenes import script, waste
 from pycore.scenes.stage import Setting, Stage
-from pycore.scenes.toy import WORDS, continued
+from pycore.scenes.toy import WORDS
 from pycore.systems.mini_infer import Query, answer
 from pycore.systems.mini_infer_question import SCRIPT
 

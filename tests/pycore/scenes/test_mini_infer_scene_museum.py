@@ -3,13 +3,12 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scenes_driving import scripts, settings_of_stages, staged
+from scenes_driving import continued, scripts, settings_of_stages, staged
 
 from pycore.scenes import laws
 from pycore.scenes.faults import COLLIDING, FAULTS, NeverCopies, NeverEvicts, shortened, with_memory, with_pool
 from pycore.scenes.museum import exhibit
 from pycore.scenes.stage import Setting, Stage, Vocabulary
-from pycore.scenes.toy import continued
 from pycore.serving.prefix import chained_keys
 from pycore.systems.mini_infer import Query, answer
 
