@@ -9,7 +9,6 @@ and against what follows from the model's shape.
 """
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -17,11 +16,11 @@ from dataclasses import dataclass
 
 import torch
 
-from pycore.cache import place, put
 from pycore.errors import StudioError
 from runtime.measure import consumer_silicon_check
 from runtime.measure import consumer_silicon_rows as rows
 from runtime.measure.consumer_silicon_rows import COMMAND, CPU, GPU, Configuration, machine_id
+from runtime.measure.kept import Kept
 from runtime.measure.tables import settle
 from runtime.mini_infer import files
 from runtime.mini_infer.engine import Engine
@@ -66,22 +65,6 @@ class Plan:
         return [(one, level) for one in self.configurations for level in self.levels]
 
 
-class Kept:
-    """Rows measured so far, by key, in a file of the cache folder; those of another identity do not count."""
-
-    def __init__(self, identity: str):
-        self.identity, path = identity, place(KEPT)
-        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        self.rows: dict[str, dict] = found.get("rows", {}) if found.get("identity") == identity else {}
-
-    def put(self, key: str, row: dict) -> None:
-        self.rows[key] = row
-        put(place(KEPT), json.dumps({"identity": self.identity, "rows": self.rows}).encode())
-
-    def forget(self) -> None:
-        place(KEPT).unlink(missing_ok=True)
-
-
 def opened(plan: Plan, one: Configuration) -> Engine:
     """The engine of a configuration, its model read anew: 8 bits change it in place."""
     on_cpu = plan.device == "cpu"
@@ -111,19 +94,19 @@ def measured(plan: Plan, engine: Engine, level: int, left: int) -> list:
 
 def run(plan: Plan, command: str) -> dict[str, list[dict[str, object]]]:
     """Every table's rows of this machine, measured or kept."""
-    kept, machine = Kept(plan.identity), machine_id(plan.device)
-    if "machine" not in kept.rows:
+    kept, machine = Kept(KEPT, plan.identity), machine_id(plan.device)
+    if "machine" not in kept:
         bandwidth = bandwidth_bytes_per_s() if plan.device == "cpu" else None
         kept.put("machine", rows.machine_row(plan.device, bandwidth, load(), command))
-    bandwidth, reference = kept.rows["machine"]["memory_bytes_per_s"], None
+    bandwidth, reference = kept.get("machine")["memory_bytes_per_s"], None
     tokens = tokenizer.from_gguf(open_gguf(fetch(SMOLLM2, say))).encode(bible(say)[-40])[:QUALITY_TOKENS]
-    todo = [cell for cell in plan.cells if f"{cell[0].id} {cell[1]}" not in kept.rows]
+    todo = [cell for cell in plan.cells if f"{cell[0].id} {cell[1]}" not in kept]
     for one in plan.configurations:
         levels = [level for configuration, level in todo if configuration is one]
-        if not levels and one.id in kept.rows:
+        if not levels and one.id in kept:
             continue
         engine = opened(plan, one)
-        if one.id not in kept.rows:
+        if one.id not in kept:
             if reference is None:
                 reference = logits(files.load(fetch(SMOLLM2, say), torch.float32, plan.device), tokens)
             error = compare(reference, logits(engine.model, tokens, engine.cache.kept).to(reference.dtype), tokens)
@@ -138,8 +121,8 @@ def run(plan: Plan, command: str) -> dict[str, list[dict[str, object]]]:
             row["bandwidth_share"] = share and float(f"{share:.3g}")
             kept.put(f"{one.id} {level}", row)
             say(f"{one.id} {level} at once: {row['decode_tokens_per_s']} tokens/s, {len(todo)} cells to come")
-    return {"machines": [kept.rows["machine"]], "configurations": [kept.rows[one.id] for one in plan.configurations],
-            "speeds": [kept.rows[f"{one.id} {level}"] for one, level in plan.cells]}
+    return {"machines": [kept.get("machine")], "configurations": [kept.get(one.id) for one in plan.configurations],
+            "speeds": [kept.get(f"{one.id} {level}") for one, level in plan.cells]}
 
 
 def configuration_row(machine: str, one: Configuration, engine: Engine) -> dict[str, object]:
@@ -206,7 +189,7 @@ def main() -> int:
             return 1
         tables = run(plan, " ".join([COMMAND, *sys.argv[1:]]))
         status = settle(rows.merged(machine_id(device), tables), check=False)
-        Kept(plan.identity).forget()
+        Kept(KEPT, plan.identity).forget()
     except StudioError as error:
         say(str(error))
         return 1
@@ -215,7 +198,7 @@ def main() -> int:
 
 def shown(plan: Plan, minutes: float) -> int:
     """The plan in words. Exit status."""
-    have = Kept(plan.identity).rows
+    have = Kept(KEPT, plan.identity)
     print(f"{machine_id(plan.device)}: {MODEL}, prompts of {plan.prompt} tokens, {plan.output} written, up to {plan.rounds} "
           f"rounds a cell, {minutes:g} minutes in all; load average {load()}")
     for one, level in plan.cells:

@@ -8,17 +8,16 @@ shapes alone, every hash, and one configuration's perplexity and KL divergence o
 """
 
 import argparse
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from pycore.cache import place, put
 from pycore.errors import StudioError
 from pycore.quality.table import models as read_models
 from runtime.measure import quantbench_check, quantbench_plans
+from runtime.measure.kept import Kept
 from runtime.measure.quantbench_models import Subject, subjects
 from runtime.measure.quantbench_rows import COLUMNS, FOLDER, Named, configuration_row, model_row, sensitivity_row
 from runtime.measure.tables import csv_text, settle
@@ -29,32 +28,15 @@ from runtime.quantbench.sensitivity import sensitivities
 KEPT = "measurements/quantbench-pareto.json"
 
 
-class Kept:
-    """Rows measured so far, by table and key, in a file of the cache folder; rows of another identity are dropped."""
-
-    def __init__(self, path: Path):
-        self.path, self.rows = path, {}
-        if path.is_file():
-            self.rows = json.loads(path.read_text(encoding="utf-8"))
-
-    def get(self, table: str, key: str, identity: str) -> dict | list | None:
-        found = self.rows.get(f"{table} {key}")
-        return found["row"] if found and found["identity"] == identity else None
-
-    def put(self, table: str, key: str, identity: str, row: dict | list) -> None:
-        self.rows[f"{table} {key}"] = {"identity": identity, "row": row}
-        put(self.path, json.dumps(self.rows, indent=0).encode())
-
-
 def measure(subject: Subject, kept: Kept) -> dict[str, list[dict]]:
     """Every row of one model, measured or kept."""
     first, reference, rows = model_row(subject, kept), None, []
     for named in subject.named():
-        row = kept.get("configurations", f"{subject.name}/{named.id}", subject.identity)
+        row = kept.get(f"configurations {subject.name}/{named.id}")
         if row is None:
             reference = reference or Reference(subject.model, subject.text)
             row = measured_row(subject, named, reference)
-            kept.put("configurations", f"{subject.name}/{named.id}", subject.identity, row)
+            kept.put(f"configurations {subject.name}/{named.id}", row)
             print(f"{subject.name} {named.id}: perplexity {row['perplexity']}, KL {row['kl_divergence']}", file=sys.stderr)
         rows.append(row)
     reference = None  # a gigabyte that is no longer needed
@@ -79,14 +61,14 @@ def measure_sensitivity(subject: Subject, kept: Kept) -> list[dict]:
     """Every projection alone in every scheme of the subject, measured or kept as a whole a scheme."""
     rows: list[dict] = []
     for named in subject.alone():
-        found = kept.get("sensitivity", f"{subject.name}/{named.id}", subject.identity)
+        found = kept.get(f"sensitivity {subject.name}/{named.id}")
         if found is None:
             found = []
             for one in sensitivities(subject.model, [named.scheme], subject.short):
                 found.append(sensitivity_row(subject, named, one))
                 if one.projection == "down":
                     print(f"{subject.name} {named.id} layer {one.layer}", file=sys.stderr)
-            kept.put("sensitivity", f"{subject.name}/{named.id}", subject.identity, found)
+            kept.put(f"sensitivity {subject.name}/{named.id}", found)
         rows += found
     return rows
 
@@ -104,9 +86,9 @@ def main() -> int:
     try:
         if options.check:
             return quantbench_check.check(options.facts)
-        kept, tables = Kept(place(KEPT)), {name: [] for name in COLUMNS}
+        tables = {name: [] for name in COLUMNS}
         for subject in subjects(options.facts, options.model):
-            for name, rows in measure(subject, kept).items():
+            for name, rows in measure(subject, Kept(KEPT, subject.identity)).items():
                 tables[name] += rows
     except StudioError as error:
         print(error, file=sys.stderr)

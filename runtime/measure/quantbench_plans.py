@@ -7,6 +7,7 @@ and measured KL divergence of each plan on the same tokens, and, since a plan is
 from typing import TYPE_CHECKING
 
 from pycore.quality.allocate import Plan
+from runtime.measure.kept import Kept
 from runtime.measure.quantbench_rows import Named, cell, divergence_cells, with_interval
 from runtime.quantbench.evaluate import Mean, Reference
 from runtime.quantbench.measure import quantised
@@ -19,21 +20,21 @@ if TYPE_CHECKING:
 BITS = (4.5, 5.0, 6.0)  # budgets, in bits for each weight of the projections
 
 
-def measure(subject: "Subject", kept: object) -> list[dict]:
+def measure(subject: "Subject", kept: Kept) -> list[dict]:
     """Rows of plans.csv, measured or kept."""
     found, references = [], ()
     alone = {one.scheme.text: one for one in subject.alone()}
     by_id = {one.id: text for text, one in alone.items()}
     options = [Option(layer=row["layer"], projection=row["projection"], weights=row["rows"] * row["columns"],
                       scheme=by_id[row["configuration"]], bytes=row["bytes"], loss=float(row["kl_divergence"]))
-               for one in alone.values() for row in kept.get("sensitivity", f"{subject.name}/{one.id}", subject.identity)]
+               for one in alone.values() for row in kept.get(f"sensitivity {subject.name}/{one.id}")]
     for bits in BITS:
-        key = f"{subject.name}/{bits}/{'+'.join(by_id)}/elsewhere"
-        row = kept.get("plans", key, subject.identity)
+        key = f"plans {subject.name}/{bits}/{'+'.join(by_id)}/elsewhere"
+        row = kept.get(key)
         if row is None:
             references = references or tuple(Reference(subject.model, text) for text in (subject.short, subject.elsewhere))
             row = measured(subject, *planned(options, bits), alone, references)
-            kept.put("plans", key, subject.identity, row)
+            kept.put(key, row)
         found.append(row)
     return found
 

@@ -13,6 +13,7 @@ import torch
 import pycore
 from pycore.pack.formats import format_of
 from pycore.quality.frontier import configuration
+from runtime.measure.kept import Kept
 from runtime.processor import processor
 from runtime.quantbench.evaluate import Mean
 from runtime.quantbench.measure import Line
@@ -130,9 +131,9 @@ def device() -> str:
     return f"{processor()}, {os.cpu_count()} cores"
 
 
-def model_row(subject: "Subject", kept: object) -> dict[str, object]:
+def model_row(subject: "Subject", kept: Kept) -> dict[str, object]:
     """A row of models.csv: where and when is that of the first measurement."""
-    row = kept.get("models", subject.name, subject.identity)
+    row = kept.get(f"models {subject.name}")
     if row is not None:
         return row
     model = subject.model
@@ -147,5 +148,5 @@ def model_row(subject: "Subject", kept: object) -> dict[str, object]:
                     f"inference-studios {pycore.__version__}",
         "date": datetime.date.today().isoformat(), "load_average": cell(load_average(), 3),
         "command": f"{COMMAND} --model {subject.name}", "note": subject.note}
-    kept.put("models", subject.name, subject.identity, row)
+    kept.put(f"models {subject.name}", row)
     return row

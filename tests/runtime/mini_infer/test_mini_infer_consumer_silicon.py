@@ -83,15 +83,16 @@ def test_a_run_that_died_goes_on_and_another_setting_begins_anew(quick, monkeypa
     monkeypatch.setattr(silicon, "measured", dies)
     with pytest.raises(KeyboardInterrupt):
         silicon.run(quick, "command")
-    before = silicon.Kept(quick.identity).rows
+    before = silicon.Kept(silicon.KEPT, quick.identity)
     calls.clear()
     calls.append(0)
     monkeypatch.setattr(silicon, "measured", lambda *given: calls.append(given[2]) or real(*given))
     found = silicon.run(quick, "command")
     assert calls == [0, 3, 1, 3]  # three cells of six were kept
-    assert [before[f"{one.id} {level}"] for one, level in quick.cells[:3]] == found["speeds"][:3]
+    assert [before.get(f"{one.id} {level}") for one, level in quick.cells[:3]] == found["speeds"][:3]
     quick.prompt = 9
-    assert silicon.Kept(quick.identity).rows == {}
+    anew = silicon.Kept(silicon.KEPT, quick.identity)
+    assert not any(key in anew for key in ("machine", *(one.id for one in quick.configurations)))
 
 
 def test_rounds_end_with_the_time(monkeypatch):
