@@ -43,6 +43,10 @@ class Asked:
             raise InputError("prompt", self.prompt, "accepted: text of at least one token")
         return found
 
+    def most(self, left: int) -> int:
+        """Tokens that it may come to, where `left` still fit."""
+        return self.max_tokens if self.max_tokens is not None else max(1, self.min_tokens, min(DEFAULT_TOKENS, left))
+
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Text:
@@ -95,9 +99,6 @@ class Batch:
     def add(self, asked: Asked) -> tuple[Text, ...]:
         """Ask for a prompt's continuations. Raises InputError for what can never run."""
         ids, index = asked.ids(self.words), len(self.prompts)
-        most = asked.max_tokens
-        if most is None:
-            most = max(1, asked.min_tokens, min(DEFAULT_TOKENS, self.engine.scheduler.reach - len(ids)))
         texts = tuple(Text(
             id=f"{index}/{sample}" if sample else str(index), index=index, sample=sample, asked=asked,
             asked_ns=self.engine.clock(), stream=TextStream(
@@ -106,9 +107,9 @@ class Batch:
             for sample in range(asked.samples))
         hears = tuple(text.stream.hear for text in texts)
         self.engine.add(Generation(
-            id=str(index), prompt=ids, max_tokens=most, min_tokens=asked.min_tokens, end=self.words.end,
-            ignore_end=asked.ignore_end, sampling=asked.sampling, samples=asked.samples,
-            stop_when=hears if len(hears) > 1 else hears[0]))
+            id=str(index), prompt=ids, max_tokens=asked.most(self.engine.scheduler.reach - len(ids)),
+            min_tokens=asked.min_tokens, end=self.words.end, ignore_end=asked.ignore_end, sampling=asked.sampling,
+            samples=asked.samples, stop_when=hears if len(hears) > 1 else hears[0]))
         self.prompts.append(ids)
         self.texts |= {text.id: text for text in texts}
         return texts

@@ -8,7 +8,7 @@ from time import perf_counter
 from pycore.errors import InputError
 from pycore.serving.blocks import BlockPool
 from pycore.serving.scheduler import Scheduler
-from runtime.mini_infer.batch import DEFAULT_TOKENS, Asked, Batch
+from runtime.mini_infer.batch import Asked
 from runtime.mini_infer.engine import Engine
 from runtime.mini_infer.generation import Generation
 from runtime.mini_infer.words import Words
@@ -88,13 +88,13 @@ def requests(engine: Engine, words: Words, asked: Sequence[Asked]) -> tuple[Gene
 
     Raises InputError.
     """
-    left, found = Batch(engine, words).left, []
+    found = []
     for index, one in enumerate(asked):
         if one.stops:
             raise InputError("stop", one.stops[0], "accepted: no stop strings where runs are compared")
         ids, sampling = one.ids(words), one.sampling
         seeded = replace(sampling, seed=index if sampling.seed is None else sampling.seed)
-        most = one.max_tokens if one.max_tokens is not None else max(1, one.min_tokens, min(DEFAULT_TOKENS, left(ids)))
+        most = one.most(engine.scheduler.reach - len(ids))
         found.append(Generation(id=str(index), prompt=ids, max_tokens=most, min_tokens=one.min_tokens, end=words.end,
                                 ignore_end=one.ignore_end, sampling=seeded, samples=one.samples))
     return tuple(found)
