@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from pycore.errors import ConfigError, SourceError
+from pycore.errors import SourceError
 from runtime.mini_infer import rope
 from runtime.mini_infer.model import Model, empty
 from runtime.models import configuration, weights
@@ -24,8 +24,7 @@ MOST_JSON_BYTES = 64 << 20
 
 def load(path: str | Path, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu",
          opened: Gguf | None = None) -> Model:
-    """The model in a folder or a .gguf file (`opened`: as it was opened before), on a device. Raises SourceError,
-    ConfigError."""
+    """The model in a folder or a .gguf file (`opened`: as it was opened before), on a device. Raises SourceError."""
     path = Path(path)
     if path.is_dir():
         data = read_json(path / "config.json")
@@ -39,23 +38,23 @@ def load(path: str | Path, dtype: torch.dtype = torch.float32, device: torch.dev
 
 def configuration_of(path: Path, opened: Gguf | None = None) -> Configuration:
     """The sizes of the model in a folder or a .gguf file (`opened`: as it was opened before), its weights unread. Raises
-    SourceError, ConfigError."""
+    SourceError."""
     return sizes(read_json(path / "config.json")) if path.is_dir() else gguf_sizes(opened or open_gguf(path))
 
 
 def gguf_sizes(file: Gguf) -> Configuration:
-    """The sizes in a GGUF file, however rope is scaled there: that is read elsewhere. Raises SourceError, ConfigError."""
+    """The sizes in a GGUF file, however rope is scaled there: that is read elsewhere. Raises SourceError."""
     bare = {key: value for key, value in file.metadata.items() if ".rope.scaling." not in key}
     return configuration.from_gguf(replace(file, metadata=bare))
 
 
 def sizes(data: dict[str, object]) -> Configuration:
-    """The sizes in a config.json, however rope is scaled there. Raises SourceError, ConfigError."""
+    """The sizes in a config.json, however rope is scaled there. Raises SourceError."""
     bare = {key: value for key, value in data.items() if key not in ("rope_parameters", "rope_scaling")}
     try:
         found = configuration.from_config(bare)
     except (TypeError, ValueError, ArithmeticError) as error:
-        raise ConfigError(f"config.json is not understood: {error}") from None
+        raise SourceError("config.json", f"is not understood: {error}") from None
     biased = data.get("attention_bias") and found.architecture == "qwen3"
     return replace(found, attention_bias=True) if biased else found
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from pycore.errors import ConfigError, SourceError
+from runtime.models.configuration import said_of
 from runtime.models.gguf import Gguf
 
 KINDS = ("default", "linear", "yarn", "llama3")
@@ -72,13 +73,14 @@ class Rope:
 def from_config(data: Mapping[str, object], source: str) -> Rope:
     """Rope as a config.json says it: `rope_parameters` (transformers 5), or `rope_theta` and `rope_scaling` (before).
 
-    Raises SourceError, ConfigError.
+    Raises SourceError.
     """
     given = data.get("rope_parameters") or data.get("rope_scaling") or {}
     if not isinstance(given, Mapping):
         raise SourceError(source, f"has rope parameters of type {type(given).__name__}, not an object")
     try:
-        return _from_parameters(data, given)
+        with said_of(source):
+            return _from_parameters(data, given)
     except (TypeError, ValueError, KeyError, ArithmeticError) as error:
         raise SourceError(source, f"has rope parameters that are not understood: {error!r}") from None
 
@@ -118,22 +120,23 @@ def _yarn_scale(given: Mapping[str, object], factor: float) -> float:
 
 
 def from_gguf(file: Gguf, architecture: str, head_width: int) -> Rope:
-    """Rope as a GGUF file says it; `rope_freqs.weight`, where it is there, holds llama3's scaling. Raises SourceError,
-    ConfigError."""
+    """Rope as a GGUF file says it; `rope_freqs.weight`, where it is there, holds llama3's scaling. Raises SourceError."""
     turned = file.value(f"{architecture}.rope.dimension_count", int, head_width)
     if turned != head_width:
         raise SourceError(file.source, f"turns {turned} dimensions of each head's {head_width}, which is not computed here")
     base = float(file.value(f"{architecture}.rope.freq_base", float, 10_000.0))
     kind = file.value(f"{architecture}.rope.scaling.type", str, "none")
+    found: dict[str, object] = {"base": base}
     if "rope_freqs.weight" in file.tensors:
         divisors = tuple(file.numbers("rope_freqs.weight").ravel().tolist())
         if len(divisors) != head_width // 2 or not min(divisors) > 0:
             raise SourceError(file.source, f"tensor 'rope_freqs.weight' is not {head_width // 2} positive divisors")
-        return Rope(base=base, divisors=divisors)
-    if kind == "none":
-        return Rope(base=base)
-    factor = float(file.value(f"{architecture}.rope.scaling.factor", float))
-    original = file.value(f"{architecture}.rope.scaling.original_context_length", int,
-                          file.value(f"{architecture}.context_length", int))
-    scale = _yarn_scale({}, factor) if kind == "yarn" else 1.0
-    return Rope(base=base, kind=kind, factor=factor, original=original, scale=scale)
+        found["divisors"] = divisors
+    elif kind != "none":
+        factor = float(file.value(f"{architecture}.rope.scaling.factor", float))
+        original = file.value(f"{architecture}.rope.scaling.original_context_length", int,
+                              file.value(f"{architecture}.context_length", int))
+        found |= {"kind": kind, "factor": factor, "original": original,
+                  "scale": _yarn_scale({}, factor) if kind == "yarn" else 1.0}
+    with said_of(file.source):
+        return Rope(**found)

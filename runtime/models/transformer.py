@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pycore.errors import ConfigError
+from pycore.errors import InputError
 from pycore.units import decimal_bytes
 from runtime.memory import physical_bytes
 from runtime.models.configuration import Configuration
@@ -167,12 +167,12 @@ class Transformer(nn.Module):
 def empty(configuration: Configuration) -> Transformer:
     """A model with memory for its weights but nothing in it: for a loader that fills every one.
 
-    Raises ConfigError where this machine has not that much memory.
+    Raises InputError where this machine has not that much memory.
     """
     needed, there = 4 * configuration.parameters, physical_bytes()
     if there is not None and needed > there:
-        raise ConfigError(f"its weights take {decimal_bytes(needed)} as 32-bit floats; this machine has "
-                          f"{decimal_bytes(there)}")
+        raise InputError("model", f"weights of {decimal_bytes(needed)} as 32-bit floats",
+                         f"this machine has {decimal_bytes(there)} of memory")
     with torch.device("meta"):
         model = Transformer(configuration)
     model = model.to_empty(device="cpu").eval()

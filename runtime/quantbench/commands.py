@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from pycore.errors import ConfigError, InputError, SourceError
+from pycore.errors import InputError, SourceError
 from pycore.pack.measures import decibels
 from runtime.models.load import Loaded
 from runtime.models.load import load as load_original
@@ -128,10 +128,7 @@ def opened(name: str, report: Report) -> Loaded:
     if folder.is_dir() and not (folder / "config.json").is_file() and (folder / WEIGHTS).is_file():
         return Loaded(name=folder.name, model=storage.load(folder / WEIGHTS), tokenizer=from_file(folder / TOKENS),
                       sha256=file_digest(folder / WEIGHTS), source=str(folder))
-    try:
-        return load_original(name, lambda text: report(text, 0.0))
-    except ConfigError as error:
-        raise SourceError(name, str(error)) from None
+    return load_original(name, lambda text: report(text, 0.0))
 
 
 def plain(name: str, report: Report) -> Loaded:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from pycore.errors import InputError, SourceError
 from pycore.pack import formats
-from runtime.models.configuration import Configuration
+from runtime.models.configuration import Configuration, said_of
 from runtime.models.transformer import Transformer, empty
 from runtime.quantbench.linear import QuantLinear
 from runtime.quantbench.targets import targets
@@ -84,7 +84,8 @@ def read(path: Path) -> Stored:
         raise SourceError(path.name, "was not written by quantbench (or by a later version of it)")
     try:
         given = header.get("configuration")
-        configuration = Configuration(**given) if given else None
+        with said_of(path.name):
+            configuration = Configuration(**given) if given else None
     except TypeError:
         raise SourceError(path.name, "has a configuration that is not understood") from None
     return Stored(layers=header["layers"], tensors=tensors, configuration=configuration)

@@ -31,6 +31,7 @@ def test_a_folder_that_is_no_sound_model_is_said_by_name(run, model, tmp_path, n
     place = broken(model, tmp_path / "model", name, change)
     status, out, err = run("generate", place, "--prompt", "a", "--max-tokens", "1")
     assert status == 2 and re.search(said, err) and len(err.splitlines()) == 1 and not out, err
+    assert "--config" not in err, "there is no such option here"
 
 
 def test_peer_12_nothing_missing_goes_by_whatever_the_command(run, model, tmp_path):
