@@ -16,6 +16,14 @@ GREEDY = Sampling(temperature=0.0)
 MOST_SAMPLES = 128
 
 
+def refuse_counts(most: int | None, least: int) -> None:
+    """Raise InputError where so many tokens cannot be asked for; None: as many as there is room for."""
+    if most is not None and most < 1:
+        raise InputError("max_tokens", most, "at least 1")
+    if least < 0 or most is not None and least > most:
+        raise InputError("min_tokens", least, "at least 0" if most is None else f"from 0 to max_tokens, {most}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
     """What a client asks for, in tokens. `end`: tokens that end it, unless `ignore_end` or before `min_tokens`.
@@ -41,10 +49,7 @@ class Generation:
     predicted_output: int | None = None
 
     def __post_init__(self):
-        if self.max_tokens < 1:
-            raise InputError("max_tokens", self.max_tokens, "at least 1")
-        if not 0 <= self.min_tokens <= self.max_tokens:
-            raise InputError("min_tokens", self.min_tokens, f"from 0 to max_tokens, {self.max_tokens}")
+        refuse_counts(self.max_tokens, self.min_tokens)
         if not 1 <= self.samples <= MOST_SAMPLES:
             raise InputError("samples", self.samples, f"from 1 to {MOST_SAMPLES}")
         if self.stop_when is not None and len(self._stops()) != self.samples:

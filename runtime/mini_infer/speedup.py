@@ -83,15 +83,20 @@ def measured(engine: Engine, requests: Sequence[Generation], *, runs: int = 3,
     return Speedup(plain=_way(ways[False]), guessed=_way(ways[True]))
 
 
+def refuse_stops(stops: Sequence[str]) -> None:
+    """Raise InputError where there are any: they remember what they saw, and the same is asked again and again."""
+    if stops:
+        raise InputError("stop", stops[0], "accepted: no stop strings where runs are compared")
+
+
 def requests(engine: Engine, words: Words, asked: Sequence[Asked]) -> tuple[Generation, ...]:
-    """What is asked, to be run again and again: without stop strings, which remember what they saw, and with seeds.
+    """What is asked, to be run again and again: without stop strings, and with seeds.
 
     Raises InputError.
     """
     found = []
     for index, one in enumerate(asked):
-        if one.stops:
-            raise InputError("stop", one.stops[0], "accepted: no stop strings where runs are compared")
+        refuse_stops(one.stops)
         ids, sampling = one.ids(words), one.sampling
         seeded = replace(sampling, seed=index if sampling.seed is None else sampling.seed)
         most = one.most(engine.scheduler.reach - len(ids))

@@ -48,6 +48,7 @@ def taken(options: dict[str, Any], *, logprobs: int | None = None) -> dict[str, 
     sampling = {name: options.pop(name) for name in SAMPLING}
     ends = {name: options.pop(name) for name in ENDS}
     made = engine.part("sampling").Sampling(**sampling, logprobs=logprobs)
+    engine.part("generation").refuse_counts(ends["max_tokens"], ends["min_tokens"])
     return {"sampling": made, "max_tokens": ends["max_tokens"], "min_tokens": ends["min_tokens"],
             "ignore_end": ends["ignore_eos"], "include_stop": ends["include_stop"],
             "stops": engine.part("stops").checked(ends["stop"])}

@@ -42,8 +42,9 @@ def command(word: str | None, prompt: tuple[str, ...], runs: int, **options: Any
     if not options.get("draft"):
         options["draft"] = LOOKED_UP
     chosen = model.chosen_by(options, word)
-    found = model.opened(chosen)
     part, asking = engine.part("speedup"), engine.part("batch").Asked
+    part.refuse_stops(asked["stops"])
+    found = model.opened(chosen)
     requests = part.requests(found.engine, found.source.words, [asking(prompt=one, **asked) for one in prompts])
     compared = part.measured(found.engine, requests, runs=runs,
                              told=lambda run: say(f"run {run} of {runs}", style="dim") if run else None)

@@ -171,6 +171,18 @@ def test_samples_have_seeds_of_their_own(document, model):
     assert len({tuple(one) for one in texts}) == 3 and [one["sample"] for one in first] == [0, 1, 2]
 
 
+@pytest.mark.parametrize(("option", "value"), [
+    ("--max-tokens", "0"), ("--max-tokens", "-3"), ("--min-tokens", "-1"), ("--min-tokens", "9"), ("--temperature", "-1"), ("--top-p", "2"),
+    ("--top-k", "-2"), ("--min-p", "7"), ("--repetition-penalty", "0"), ("--seed", str(1 << 70)), ("--stop", "")])
+@pytest.mark.parametrize("command", [["generate", "--prompt", "a"], ["chat"], ["speedup", "--prompt", "a"]], ids=lambda words: words[0])
+def test_what_no_model_allows_is_refused_before_one_is_read(run, monkeypatch, command, option, value):
+    monkeypatch.setattr("runtime.mini_infer.source.open_source", lambda *given, **more: pytest.fail("a model was read"))
+    status, out, err = run(*command, "--max-tokens", "8", option, value)
+    assert status == 2 and f"Error: {option}: " in err and not out, err
+    status, out, err = run("speedup", "--prompt", "a", "--stop", "b")
+    assert status == 2 and "Error: --stop: " in err and not out, err
+
+
 def test_peer_14_top_p_of_zero_is_greedy_and_no_tokens_are_refused(run, document, model):
     words = ["generate", model, "--prompt", "The", "--max-tokens", 12]
     assert document(*words)["texts"][0]["token_ids"] == document(*words, "--temperature", 1, "--top-p", 0)["texts"][0]["token_ids"]
