@@ -19,7 +19,7 @@ from runtime.mini_infer.engine import Engine
 from runtime.mini_infer.generation import Live
 from runtime.mini_infer.service import Service
 from runtime.mini_infer.soaking.findings import Findings
-from runtime.mini_infer.worker import Sample
+from runtime.mini_infer.under_way import Sample
 
 HEALTH_EVERY_S, MEMORY_EVERY_S = 0.05, 0.25
 PATIENCE_S = 30.0
