@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from pycore.knobs import knob
+from pycore.scenes.bigrams import TEMPERATURES
 from pycore.scenes.conversations import PRESETS, TOKENIZERS
 from pycore.scenes.faults import FAULTS
 from pycore.scenes.stage import POLICIES, Setting
-from pycore.scenes.waterfall import TEMPERATURES
 
 SCENES = ("blocks", "radix", "speculation", "museum", "recorded")
 SCENE, EVENTS, POOL = "Scene", "Block tables", "Pool and scheduler"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from pycore.scenes.waterfall import Guess, Step
+from pycore.scenes.drafting import Guess, Step
 from pycore.units import significant
 from studios.explain import Ledger, Number, help_field, plain
 from studios.marks import percent

@@ -7,7 +7,8 @@ import click
 from pycore.cli import output
 from pycore.cli.mini_infer import drawing
 from pycore.cli.options import QuestionCommand
-from pycore.scenes.waterfall import Guess, Step, Waterfall
+from pycore.scenes.drafting import Guess, Step
+from pycore.scenes.waterfall import Waterfall
 from pycore.systems.mini_infer import Answer, BreakEven
 from pycore.systems.mini_infer_question import BYTES, SPECULATION
 from pycore.units import significant

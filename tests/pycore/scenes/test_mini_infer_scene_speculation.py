@@ -6,7 +6,8 @@ import pytest
 
 from pycore.scenes import bigrams
 from pycore.scenes.bigrams import TEMPERATURES, WORDS, acceptance, draft, residual, target
-from pycore.scenes.waterfall import Pair, below, run, waterfall
+from pycore.scenes.drafting import Pair, below, run
+from pycore.scenes.waterfall import waterfall
 from pycore.systems.mini_infer import Query, answer
 
 SIMILARITIES = (0, 10, 50, 90, 100)
