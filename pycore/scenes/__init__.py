@@ -6,7 +6,7 @@
     script.py      scene (a): events as text;   conversations.py  scene (b): prompts that share prefixes
     waterfall.py   scene (c): speculative decoding, token by token (drafting.py)
     faults.py      scene (d): famous faults brought back, and the law that catches each
-    event_file.py  what an engine writes while it serves, read back and played on the same stage
+    event_file.py  what an engine writes while it serves, read back;   player.py, recorded.py  played on the same stage
 
 Nothing here schedules: the real scheduler does. Nothing is random: same question, same bytes.
 """

@@ -11,6 +11,7 @@ from pycore.cache import keep_open, keep_upload
 from pycore.errors import InputError
 from pycore.scenes import recorded, recorder, script
 from pycore.scenes.event_file import MOST_LINE, read, streamed
+from pycore.scenes.player import Player
 from pycore.scenes.recorder import Recorder
 from pycore.scenes.stage import Setting, Stage
 from pycore.serving.limits import Limits
@@ -59,7 +60,7 @@ def test_guesses_and_samples_are_played_too():
     tables = {name: (sequence.computed, tuple(sequence.block_table)) for name, sequence in scheduler.sequences.items()}
     film = recorded.played(lines)
     assert film.first_broken() is None and tables
-    player = recorded.Player(read(lines)[0], 0)
+    player = Player(read(lines)[0], 0)
     for line in read(lines)[1]:
         player.play(line)
     assert {name: (one.computed, tuple(one.block_table)) for name, one in player.scheduler.sequences.items()} == tables

@@ -11,6 +11,7 @@ from mini_infer_driving import POLICIES, Run, drive, text
 from pycore.errors import SourceError
 from pycore.scenes import recorded
 from pycore.scenes.event_file import read
+from pycore.scenes.player import Player
 from pycore.serving.limits import Limits
 from runtime.mini_infer.engine import Engine, Generation
 from runtime.mini_infer.events import Sink, recording
@@ -23,13 +24,13 @@ def ours(pairs):
     return pairs["Qwen2"][0]
 
 
-def played(path) -> recorded.Player:
+def played(path) -> Player:
     """A player at the end of the file; every step was decided as in the file, every law held in every picture."""
     lines = path.read_text(encoding="ascii").splitlines()
     film = recorded.played(lines)
     assert film.first_broken() is None, film.first_broken()[1]
     header, rest = read(lines)
-    player = recorded.Player(header, 0)
+    player = Player(header, 0)
     for line in rest:
         player.play(line)
         assert player.alike is None or player.alike.holds
