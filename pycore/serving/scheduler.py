@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from pycore.errors import InputError
-from pycore.serving import ahead, completion, forks, quiet
+from pycore.serving import accounts, ahead, completion, forks, quiet
 from pycore.serving.blocks import BlockPool, Census
 from pycore.serving.decodes import DecodeSet
 from pycore.serving.events import Event
@@ -289,17 +289,4 @@ class Scheduler:
 
     def check(self) -> Census:
         """Prove that every block, seat and token is accounted for. Raises AssertionError; returns the pool's census."""
-        live = self.sequences.values()
-        census = self.pool.check([*(sequence.block_table for sequence in live), *self.arriving.values()])
-        for sequence in live:
-            held = self.pool.blocks_for(sequence.computed + sequence.drafted) if sequence.block_table else 0
-            seated = sequence.serial in self.running or sequence.serial in self.handing
-            assert seated == bool(sequence.block_table), f"{sequence.id} is {sequence.status}, seated {seated}"
-            assert len(sequence.block_table) == held, f"{sequence.id} holds {len(sequence.block_table)}, not {held}"
-            assert sequence.generated <= sequence.issued <= sequence.target, f"{sequence.id} miscounts its tokens"
-        assert len(self.queue) + len(self.running) + len(self.handing) == len(self.sequences), "a sequence is nowhere"
-        assert self.seats >= 0, "more sequences than seats"
-        assert self.speculating.keys() <= self.running.keys(), "a sequence decodes ahead without a seat"
-        if self.memory.host is not None:
-            self.memory.host.check(sequence.host_table for sequence in live)
-        return census
+        return accounts.check(self)
