@@ -25,7 +25,7 @@ from runtime.mini_infer.soaking.clients import Clients
 from runtime.mini_infer.soaking.findings import Fault, Findings
 from runtime.mini_infer.soaking.hosting import Before, Hosted, Logged, hosted, settle
 from runtime.mini_infer.soaking.stints import EIGHT, FLOAT, KINDS, MODEL, Judged, Stint, numbers_in, settings, texts_in
-from runtime.mini_infer.soaking.watch import Health, Memory, set_apart, spread
+from runtime.mini_infer.soaking.watch import Health, Memory, set_apart, spread, trim
 from runtime.mini_infer.source import Source
 
 PAUSE_S = 0.02
@@ -112,6 +112,7 @@ class Soak:
                 before = Before()
                 self.stint(number, before, self.seconds / count)
                 before.left(self.bounds.settle_s, self.findings)
+                trim()
         return count
 
     def stint(self, number: int, before: Before, seconds: float) -> None:

@@ -13,6 +13,8 @@ from runtime.mini_infer.server.refusals import Refusal
 from runtime.mini_infer.server.shapes import Json, Shape
 
 DONE = b"data: [DONE]\n\n"
+# In an event only \n and \r end a line, but clients that split text as Python does (httpx) break it here, too.
+BREAKS = str.maketrans({one: f"\\u{ord(one):04x}" for one in "\x85\u2028\u2029"})
 
 
 async def whole(request: Request, answer: Answer, shape: Shape) -> Response:
@@ -70,8 +72,8 @@ class EventStream(Response):
 
 
 def _events(objects: Iterable[Json]) -> bytes:
-    return b"".join(b"data: %b\n\n" % json.dumps(one, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-                    for one in objects)
+    return b"".join(b"data: %b\n\n" % json.dumps(one, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+                    .translate(BREAKS).encode() for one in objects)
 
 
 class _Watched:
