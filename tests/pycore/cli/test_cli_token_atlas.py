@@ -99,13 +99,33 @@ def test_ids_and_pieces_are_the_stable_keys(document, vocabularies, name):
     assert bytes.fromhex("".join(found["piece_bytes"])) == b"Hello world"
 
 
-@pytest.mark.parametrize("text", ["Hello world\n", "नमस्ते दुनिया, आप कैसे हैं?", "a\r\nb\t c  ", "👩‍👩‍👧‍👦 饕餮", "\ufeffx",
-                                  "def fib(n):\n    return n\n", "<b>&amp;</b> [red]x[/red] \x1b[31m"])
-def test_standard_input_is_encoded_as_it_is(vocabularies, reference, text):
+TEXTS = ("Hello world\n", "नमस्ते दुनिया, आप कैसे हैं?", "a\r\nb\t c  ", "👩‍👩‍👧‍👦 饕餮", "\ufeffx", "def fib(n):\n    return n\n",
+         "<b>&amp;</b> [red]x[/red] \x1b[31m")
+
+
+@pytest.fixture
+def given(monkeypatch):
+    """Let bytes be what standard input holds."""
+    return lambda data: monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_standard_input_is_encoded_as_it_is(run, given, vocabularies, reference, text):
+    given(text.encode())
+    _, found, _ = run("encode", "--tokenizer", "o200k_base", "--json")
+    assert json.loads(found)["ids"] == reference.encode_ordinary(text)
+    given(text.encode())
+    _, ids, _ = run("encode", "--ids")
+    for encoded in (ids, found):
+        given(encoded.encode())
+        assert run("decode")[1] == text
+
+
+def test_pipes_between_processes_hold_the_same_bytes(vocabularies, reference):
+    text = "".join(TEXTS[::-1])
     done = outside("encode", "--tokenizer", "o200k_base", "--json", given=text.encode())
     assert json.loads(done.stdout)["ids"] == reference.encode_ordinary(text)
-    ids = outside("encode", "--ids", given=text.encode()).stdout
-    assert outside("decode", given=ids).stdout.decode() == text
+    assert outside("decode", given=outside("encode", "--ids", given=text.encode()).stdout).stdout.decode() == text
     assert outside("decode", given=done.stdout).stdout.decode() == text
 
 
