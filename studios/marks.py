@@ -32,8 +32,8 @@ class RangeMark:
 
 
 def percent(value: float, whole: float) -> str:
-    """`value` of `whole` as an SVG percentage, kept between 0 and 100."""
-    share = 100 * value / whole if whole > 0 else 0.0
+    """`value` of `whole` as an SVG percentage, kept between 0 and 100; 0 where the value is not a number."""
+    share = 100 * value / whole if whole > 0 and value == value else 0.0
     return f"{min(max(share, 0.0), 100.0):.2f}%"
 
 

@@ -282,6 +282,8 @@ def test_gptq_walks_and_the_bug_is_worse(pages):
     assert [one.label for one in pages["bug"].walk.variants if one.shown] == ["with the plain inverse Hessian"]
     assert pages["act-order"].walk.done.count("M") == 64 and "no column is left" in pages["act-order"].walk.says
     assert dict(walk.moves)["on"] == "?step=11" and dict(walk.moves)["last"] == "?step=64"
+    nothing = asked(values=",".join(["0"] * 64)).walk  # rounding to nearest errs by nothing: there is no ratio to it
+    assert {(one.ratio, one.width) for one in nothing.variants} == {("–", "0.00%")}
     assert pages["fp8-nan"].walk is None and "need numbers" in pages["fp8-nan"].no_walk
 
 
