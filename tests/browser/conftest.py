@@ -66,9 +66,7 @@ def opened(chromium: Browser, site: Site) -> Iterator:
     def open_page(**options: object) -> tuple[Page, Watch]:
         context = chromium.new_context(**({"viewport": {"width": 1200, "height": 900}} | options))
         page, watch = context.new_page(), Watch(allowed=(site.url, "file:"))
-        page.on("console", watch.console)
-        page.on("pageerror", lambda error: watch.errors.append(str(error)))
-        context.on("request", watch.request)
+        watch.follow(page)
         contexts.append(context)
         watches.append(watch)
         return page, watch

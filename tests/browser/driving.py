@@ -37,6 +37,12 @@ class Watch:
     outside: list[str] = field(default_factory=list)
     expected: list[str] = field(default_factory=list)
 
+    def follow(self, page: Page) -> None:
+        """Hear all that this page and those that it opens say and ask for."""
+        page.on("console", self.console)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.context.on("request", self.request)
+
     def console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
             self.errors.append(message.text)
@@ -53,6 +59,10 @@ class Watch:
         unexpected = [text for text in self.errors if not any(known in text for known in self.expected)]
         assert not unexpected, f"console errors: {unexpected}"
         assert not self.outside, f"requests that left the folder: {self.outside}"
+
+    def forget(self) -> None:
+        """Begin anew, for the next test of a page that several share."""
+        self.errors, self.outside, self.expected = [], [], []
 
 
 def ready(page: Page, state: str = "ready") -> str:
