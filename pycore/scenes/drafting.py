@@ -94,10 +94,6 @@ class Tally:
     def looked_at(self) -> int:
         return sum(self.contexts.values())
 
-    def tokens_a_step(self, length: int) -> float:
-        """Tokens a step of the same steps, had at most `length` been guessed."""
-        return sum(min(run, length) + 1 for run in self.runs) / self.steps
-
 
 def below(limit: int, seed: int, step: int, place: int) -> int:
     """A whole number from 0 to below `limit`, from 128 hashed bits: the same on every machine."""

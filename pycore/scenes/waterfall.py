@@ -5,23 +5,22 @@ from dataclasses import dataclass
 
 from pycore.ledger import Term, fact, term
 from pycore.scenes.bigrams import acceptance
-from pycore.scenes.drafting import PROMPT, Pair, Step, run
+from pycore.scenes.drafting import PROMPT, Pair, Step, Tally, run
 from pycore.scenes.film import Film
 from pycore.scenes.stage import Setting, Stage
 from pycore.speculative.formulas import PAPER, expected_tokens
 
 MEASURED_STEPS = 400
-LONGEST_CURVE = 8
-CURVE_STEPS = 200
+LONGEST_CURVE = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rung:
-    """Tokens a step at one draft length: by the closed form at the measured acceptance, and measured on common steps."""
+    """Tokens a step at one draft length: by the closed form at the measured acceptance, and as counted in steps of it."""
 
     draft_tokens: int
     expected: float
-    measured: float
+    measured: Term
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,16 +85,22 @@ def waterfall(*, draft_tokens: int, similarity: int, temperature: str, seed: int
     rate = measured_acceptance(found.accepted, found.looked_at)
     return Waterfall(
         draft_tokens=draft_tokens, steps=shown, acceptance=rate, exact=exact_acceptance(pair, found.contexts),
-        expected=expected_tokens(rate, draft_tokens), measured=measured_tokens(found.accepted + found.steps, found.steps),
+        expected=expected_tokens(rate, draft_tokens), measured=tokens_a_step(found),
         wasted_share=wasted_share(found.steps * draft_tokens - found.accepted, found.steps * (draft_tokens + 1)),
         curve=curve(pair, seed, rate.value), film=filmed(shown, draft_tokens, block_size))
 
 
 def curve(pair: Pair, seed: int, rate: float) -> tuple[Rung, ...]:
-    """Tokens a step for each draft length, measured on the steps of the longest: what shorter ones would have kept."""
-    found, _ = run(pair, LONGEST_CURVE, seed, CURVE_STEPS)
+    """Tokens a step for each draft length, each measured on as many steps of its own, so that the asked length's is the
+    figure above."""
     return tuple(Rung(draft_tokens=length, expected=expected_tokens.plain(rate, length),
-                      measured=found.tokens_a_step(length)) for length in range(1, LONGEST_CURVE + 1))
+                      measured=tokens_a_step(run(pair, length, seed, MEASURED_STEPS)[0]))
+                 for length in range(1, LONGEST_CURVE + 1))
+
+
+def tokens_a_step(found: Tally) -> Term:
+    """What a step kept, on average."""
+    return measured_tokens(found.accepted + found.steps, found.steps)
 
 
 def filmed(steps: tuple[Step, ...], draft_tokens: int, block_size: int) -> Film:

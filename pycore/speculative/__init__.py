@@ -10,6 +10,7 @@ check of (gamma + 1) tokens for each of B sequences costs what the caller's step
 B x (gamma + 1) tokens costs, so that the batch at which speculation becomes a slow-down can be found.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pycore.errors import InputError
@@ -74,36 +75,43 @@ class Speculation:
         return tuple(one for one in named if one is not None)
 
 
-def speculate(deployment: Deployment, plan: MemoryPlan, *, acceptance: float, draft_length: int) -> Speculation:
+def speculate(deployment: Deployment, plan: MemoryPlan, *, acceptance: float, draft_length: int,
+              measured: Mapping[int, Term] | None = None, most: Term | None = None) -> Speculation:
     """What the deployment's draft model does at its load, step times from the roofline, bytes from the plan.
 
-    The draft keeps 16-bit weights. Raises InputError for values outside their range, NotKnown where a step cannot be
-    timed.
+    The draft keeps 16-bit weights. `measured` and `most` as `size` takes them. Raises InputError for values outside their
+    range, NotKnown where a step cannot be timed.
     """
     target, proposer = question(deployment), question(beside(deployment))
     weights, cache = plan.draft
     return size(acceptance=acceptance, draft_length=draft_length, sequences=target.load.together,
                 target_step=roofline_step(target.step, target.load.context),
-                draft_step=roofline_step(proposer.step, target.load.context), draft_weights=weights, draft_kv=cache)
+                draft_step=roofline_step(proposer.step, target.load.context), draft_weights=weights, draft_kv=cache,
+                measured=measured, most=most)
 
 
 def size(*, acceptance: float, draft_length: int, sequences: int, target_step: StepSeconds,
          draft_step: StepSeconds, draft_weights: Term | None = None, draft_kv: Term | None = None,
-         step_source: str = "roofline step time") -> Speculation:
+         step_source: str = "roofline step time", measured: Mapping[int, Term] | None = None,
+         most: Term | None = None) -> Speculation:
     """Speculative decoding for one replica that decodes `sequences` sequences together.
 
     `target_step` and `draft_step` give seconds of one pass; `draft_weights` and `draft_kv` are the draft's own bytes
-    per GPU. Raises InputError for an acceptance outside 0..1, a draft length or a batch below 1.
+    per GPU. `measured`: tokens a step by draft length; where it is given, speed-ups follow it instead of the closed form,
+    and the best length is one of those measured. `most`: sequences that fit; the verdict speaks of no others. Raises
+    InputError for an acceptance outside 0..1, a draft length or a batch below 1.
     """
     validate(acceptance, draft_length, sequences)
-    costs = StepCosts(target_step, draft_step)
+    closed = StepCosts(target_step, draft_step)
+    costs = closed if measured is None else StepCosts(target_step, draft_step, lambda _, length: measured[length].value)
     alpha = fact("Acceptance", acceptance, "", basis="given", source="the question")
     plain = step_term("Plain decode step", costs.plain(sequences), sequences, step_source)
     propose = step_term("Draft step", costs.propose(sequences), sequences, step_source)
     check = step_term("Check", costs.check(sequences, draft_length), sequences * (draft_length + 1), step_source)
-    tokens = expected_tokens(alpha, draft_length)
+    tokens = expected_tokens(alpha, draft_length) if measured is None else measured[draft_length]
     gain = speedup(tokens, plain, draft_length, propose, check)
-    curve = length_curve(costs, acceptance, sequences)
+    longest = LONGEST_DRAFT if measured is None else max(measured)
+    curve = length_curve(costs, acceptance, sequences, longest)
     ratio = step_ratio(plain, draft_length, propose, check)
     pays = ratio.value <= draft_length + 1
     slow = slowdown_batch(costs, acceptance, draft_length)
@@ -111,7 +119,7 @@ def size(*, acceptance: float, draft_length: int, sequences: int, target_step: S
         expected_tokens=tokens, speedup=gain, tpot_s=speculative_tpot(plain, gain),
         verified_per_token=verified_per_token(draft_length, tokens),
         best_length=searched("Best draft length", best(curve)[0], "tokens",
-                             f"the length from 0 to {LONGEST_DRAFT} with the largest speed-up", alpha, sequences),
+                             f"the length from 0 to {longest} with the largest speed-up", alpha, sequences),
         best_speedup=searched("Speed-up at the best length", best(curve)[1], "×",
                               "speedup at the best draft length (1 where no draft pays)", alpha, sequences),
         break_even_acceptance=break_even_acceptance(ratio, draft_length) if pays else None,
@@ -119,9 +127,9 @@ def size(*, acceptance: float, draft_length: int, sequences: int, target_step: S
             "Batch where it slows down", slow, "sequences", "the smallest batch whose speed-up is below 1",
             alpha, sequences),
         draft_weights=draft_weights, draft_kv=draft_kv, length_curve=curve,
-        crossover=crossover(costs, draft_length), slowdown_batches=tuple(
-            (one, slowdown_batch(costs, one, draft_length)) for one in TABLE_ACCEPTANCES),
-        verdict=verdict(gain.value, best(curve), pays, slow, sequences))
+        crossover=crossover(closed, draft_length), slowdown_batches=tuple(
+            (one, slowdown_batch(closed, one, draft_length)) for one in TABLE_ACCEPTANCES),
+        verdict=verdict(gain.value, best(curve), pays, slow, sequences, None if most is None else int(most.value)))
 
 
 def validate(acceptance: float, draft_length: int, sequences: int) -> None:
@@ -145,19 +153,39 @@ def searched(name: str, value: float, unit: str, rule: str, alpha: Term, sequenc
                 inputs=(("acceptance", alpha), ("sequences", sequences)), line=source_line(searched))
 
 
-def verdict(gain: float, best_point: tuple[int, float], pays: bool, slow: int | None, sequences: int) -> str:
+def verdict(gain: float, best_point: tuple[int, float], pays: bool, slow: int | None, sequences: int,
+            most: int | None = None) -> str:
     """One sentence: does it pay here, and until where."""
-    length, most = best_point
+    length, highest = best_point
+    if most is not None and sequences > most:
+        return crowded(slow, sequences, most)
     if length == 0:
         return f"No draft length pays at {counted(sequences, 'sequence')}" + (
             "." if pays else "; at this length not even if every token were accepted.")
-    if slow is None:
-        until = f"It pays at every batch tried, up to {LARGEST_BATCH:,}."
-    else:
-        until = f"It pays up to {counted(slow - 1, 'sequence')}." if slow > 1 else "This length pays at no batch."
     state = "A speed-up" if gain >= 1 else "A slow-down at this length"
-    return (f"{state}: {significant(gain)}×; best with {counted(length, 'draft token')} ({significant(most)}×). "
-            + until)
+    return (f"{state}: {significant(gain)}×; best with {counted(length, 'draft token')} ({significant(highest)}×). "
+            + until(slow, most))
+
+
+def crowded(slow: int | None, sequences: int, most: int) -> str:
+    """What is said where the asked batch does not fit."""
+    if most < 1:
+        return "Not one sequence of this context fits beside the weights of both models: no batch can be decoded."
+    return f"{counted(sequences, 'sequence')} of this context do not fit. {until(slow, most)}"
+
+
+def until(slow: int | None, most: int | None) -> str:
+    """Up to which batch it pays, of those that fit where that is known."""
+    if slow == 1:
+        return "This length pays at no batch."
+    if most is None:
+        return f"It pays at every batch tried, up to {LARGEST_BATCH:,}." if slow is None else (
+            f"It pays up to {counted(slow - 1, 'sequence')}.")
+    fit = f"{counted(most, 'sequence')} {'fits' if most == 1 else 'fit'}"
+    last = min(most, LARGEST_BATCH)
+    if slow is None or slow > last:
+        return f"{fit}; it pays at every batch of " + ("those." if last == most else f"up to {last:,}.")
+    return f"{fit}; it pays up to {slow - 1:,} of them."
 
 
 def counted(number: int, noun: str) -> str:

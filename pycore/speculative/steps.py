@@ -31,10 +31,11 @@ def roofline_step(step: Step, context: int) -> StepSeconds:
 
 @dataclass(frozen=True, slots=True)
 class StepCosts:
-    """Seconds of the three passes at one batch, from the two step-time functions."""
+    """Seconds of the three passes at one batch, from the two step-time functions, and what a step keeps."""
 
     target: StepSeconds
     draft: StepSeconds
+    tokens: Callable[[float, int], float] = expected_tokens.plain  # a step keeps, by acceptance and draft length
 
     def plain(self, batch: int) -> float:
         return self.target(batch, batch)
@@ -49,7 +50,7 @@ class StepCosts:
         """The same formula as the Term's, for curves and tables; 1 at draft length 0."""
         if draft_length == 0:
             return 1.0
-        return speedup.plain(expected_tokens.plain(acceptance, draft_length), self.plain(batch), draft_length,
+        return speedup.plain(self.tokens(acceptance, draft_length), self.plain(batch), draft_length,
                              self.propose(batch), self.check(batch, draft_length))
 
 

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from pycore.errors import InvalidQuery
+from pycore.errors import InputError, InvalidQuery
 from pycore.ledger import Term, terms_in
 from pycore.nouns import Deployment
 from pycore.roofline.question import question
@@ -19,6 +19,7 @@ from pycore.speculative import Speculation, speculate
 from pycore.speculative.steps import TABLE_BATCHES, StepCosts, roofline_step
 from pycore.systems import infersize
 from pycore.systems.mini_infer_question import SCENES, SCRIPT, Query, setting
+from pycore.vram.capacity import capacity
 from pycore.vram.draft import beside
 from pycore.vram.plan import memory
 
@@ -42,12 +43,14 @@ class Progress:
 class BreakEven:
     """What the measured acceptance is worth on a card. `batches`: (sequences decoded together, speed-up); below 1 it slows.
 
-    `speculation` holds the terms, and the batch where it begins to slow down (None up to 4,096).
+    `speculation` holds the terms, and the batch where it begins to slow down (None up to 4,096). `most`: how many
+    sequences of that context fit beside the weights of both models. `batches` goes on beyond it.
     """
 
     deployment: Deployment
     speculation: Speculation
     batches: tuple[tuple[int, float], ...]
+    most: Term
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -76,7 +79,7 @@ class Answer:
     def terms(self) -> tuple[Term, ...]:
         """Every term of the answer once, in the order of its parts."""
         parts = (self.conversation, *(self.waste.allocations if self.waste else ()), self.waste, self.waterfall,
-                 self.break_even and self.break_even.speculation)
+                 self.break_even and self.break_even.speculation, self.break_even)
         found: dict[tuple, Term] = {}
         for part in parts:
             for one in terms_in(part) if part else ():
@@ -113,8 +116,9 @@ def waterfall_of(query: Query) -> Waterfall:
 
 
 @functools.lru_cache(maxsize=8)
-def break_even(query: Query, acceptance: float) -> BreakEven:
-    """What an acceptance is worth on the question's card. Kept, since no frame changes it. Raises InvalidQuery, NotKnown."""
+def break_even(query: Query) -> BreakEven:
+    """What the tokens a step that were measured are worth on the question's card, and how many sequences fit on it. Kept,
+    since no frame changes it. Raises InputError for a context beyond either model's, InvalidQuery, NotKnown."""
     asked = infersize.Query(model=query.model, gpu=query.gpu, draft_model=query.draft_model, sequences=query.batch,
                             context=query.context, prompt=query.context // 2, output=query.context // 2)
     try:
@@ -123,12 +127,21 @@ def break_even(query: Query, acceptance: float) -> BreakEven:
         for fault in found.errors:
             fault.field = OWN_NAMES.get(fault.field, fault.field)
         raise
+    for model in (deployment.model, deployment.draft):
+        if query.context > model.max_context:
+            raise InputError("context", query.context, f"accepted: at most the {model.max_context:,} tokens that "
+                                                       f"{model.name} was made for")
+    found, plan = waterfall_of(query), memory(deployment)
+    measured = {rung.draft_tokens: rung.measured for rung in found.curve}
+    most = capacity(deployment, plan).max_sequences
     target, proposer = question(deployment), question(beside(deployment))
-    costs = StepCosts(roofline_step(target.step, target.load.context), roofline_step(proposer.step, target.load.context))
+    costs = StepCosts(roofline_step(target.step, target.load.context), roofline_step(proposer.step, target.load.context),
+                      lambda _, length: measured[length].value)
     return BreakEven(
-        deployment=deployment, batches=tuple((batch, costs.speedup(acceptance, query.draft_tokens, batch))
-                                             for batch in TABLE_BATCHES),
-        speculation=speculate(deployment, memory(deployment), acceptance=acceptance, draft_length=query.draft_tokens))
+        deployment=deployment, most=most,
+        batches=tuple((batch, costs.speedup(found.acceptance.value, query.draft_tokens, batch)) for batch in TABLE_BATCHES),
+        speculation=speculate(deployment, plan, acceptance=found.acceptance.value, draft_length=query.draft_tokens,
+                              measured=measured, most=most))
 
 
 def steps(query: Query) -> Iterator[Progress | Answer]:
@@ -137,7 +150,7 @@ def steps(query: Query) -> Iterator[Progress | Answer]:
         found = waterfall_of(query)
         frame = found.film.frame(query.frame)
         yield Answer(query=query, number=frame.number, count=len(found.steps), film=found.film, frame=frame, waterfall=found,
-                     break_even=break_even(replace(query, frame=0), found.acceptance.value))
+                     break_even=break_even(replace(query, frame=0)))
         return
     if query.scene == "recorded" and query.events.strip():
         for line in recorded.filming(query.events, query.first_step):

@@ -26,7 +26,7 @@ def built(page: Any) -> dict[str, dict]:
     """The same, built anew."""
     answer = page.answer
     if answer.waterfall:
-        return {"lengths": lengths(answer.waterfall), "batches": batches(answer.break_even.batches)}
+        return {"lengths": lengths(answer.waterfall), "batches": batches(answer.break_even)}
     if answer.film is None:
         return {}
     frames = answer.film.frames
@@ -40,7 +40,7 @@ def lengths(waterfall: Any) -> dict:
     """Tokens a step over the draft length: the closed form as a line, what was measured as points."""
     both = ("closed form", "measured")
     rows = [{"line": name, "length": one.draft_tokens, "value": rounded(value)} for one in waterfall.curve
-            for name, value in zip(both, (one.expected, one.measured), strict=True)]
+            for name, value in zip(both, (one.expected, one.measured.value), strict=True)]
     x = {"field": "length", "type": "quantitative", "title": "draft tokens a step",
          "scale": {"nice": False, "zero": False}, "axis": {"format": "d", "tickMinStep": 1, "gridOpacity": 0.7}}
     y = {"field": "value", "type": "quantitative", "title": "tokens a step", "scale": {"zero": False},
@@ -54,9 +54,11 @@ def lengths(waterfall: Any) -> dict:
          "encoding": {"x": x, "y": y, "color": colour}}])
 
 
-def batches(points: Any) -> dict:
-    """Speed-up over the batch, with the line where nothing is gained."""
-    rows = [{"batch": batch, "gain": rounded(gain)} for batch, gain in points]
+def batches(worth: Any) -> dict:
+    """Speed-up over the batch, with the line where nothing is gained; dotted and hollow where the batch does not fit."""
+    points, most = worth.batches, worth.most.value
+    last = max((batch for batch, _ in points if batch <= most), default=0)  # the dotted line begins at it
+    rows = [{"batch": batch, "gain": rounded(gain), "fits": batch <= most} for batch, gain in points]
     x = {"field": "batch", "type": "quantitative", "title": "sequences decoded together",
          "scale": {"type": "log", "base": 2, "nice": False},
          "axis": {"values": [batch for batch, _ in points], "format": "d", "gridOpacity": 0.7, "labelOverlap": True}}
@@ -65,8 +67,10 @@ def batches(points: Any) -> dict:
     return spec("Speed-up by speculation over the batch.", rows, [
         {"data": {"values": [{"gain": 1}]}, "mark": {"type": "rule", "color": "var(--bad)", "strokeDash": [4, 3]},
          "encoding": {"y": y}},
-        {"mark": {"type": "line", "strokeWidth": 2, "color": "var(--c1)", "point": {"color": "var(--c1)", "size": 40}},
-         "encoding": {"x": x, "y": y}}])
+        {"transform": [{"filter": f"datum.batch >= {last}"}], "encoding": {"x": x, "y": y},
+         "mark": {"type": "line", "strokeWidth": 2, "strokeDash": [2, 3], "color": "var(--c1)"}},
+        {"transform": [{"filter": "datum.fits"}], "encoding": {"x": x, "y": y},
+         "mark": {"type": "line", "strokeWidth": 2, "color": "var(--c1)", "point": {"color": "var(--c1)", "size": 40}}}])
 
 
 def rounded(value: float) -> float:

@@ -53,7 +53,7 @@ class Cascade:
     worth: str = help_field("whether it pays on the card, in one sentence")
     where: str = help_field("the models, the card and the load that this is about")
     gains: tuple[tuple[str, Number], ...] = help_field("(what, figure) on the card")
-    batches: tuple[tuple[int, str], ...] = help_field("(sequences decoded together, speed-up)")
+    batches: tuple[tuple[int, str, bool], ...] = help_field("(sequences decoded together, speed-up, whether they fit)")
 
 
 def cascade(answer: Any, ledger: Ledger) -> Cascade:
@@ -67,17 +67,25 @@ def cascade(answer: Any, ledger: Ledger) -> Cascade:
         ("computed for nothing", found.wasted_share, share)))
     ledger.section("On the card")
     worth = answer.break_even.speculation
-    gains = numbered(ledger, (
-        ("speed-up at this batch", worth.speedup, None), ("time per token with the draft", worth.tpot_s, None),
-        ("best draft length", worth.best_length, None), ("break-even acceptance", worth.break_even_acceptance, chance),
-        ("slower from this batch on", worth.slowdown_batch, None)))
+    gains = numbered(ledger, on_card(answer.query.batch, worth, answer.break_even.most))
     return Cascade(
         falls=tuple(fall(one, one.number == frame) for one in reversed(steps[-MOST:])), text=text(found, steps),
         before=before(len(steps) - MOST), figures=figures,
-        says=beside(found), rows=tuple((one.draft_tokens, significant(one.expected), significant(one.measured))
+        says=beside(found), rows=tuple((one.draft_tokens, significant(one.expected), significant(one.measured.value))
                                        for one in found.curve),
         worth=worth.verdict, where=where(answer), gains=gains,
-        batches=tuple((batch, significant(gain, 3)) for batch, gain in answer.break_even.batches))
+        batches=tuple((batch, significant(gain, 3), batch <= answer.break_even.most.value)
+                      for batch, gain in answer.break_even.batches))
+
+
+def on_card(batch: int, worth: Any, most: Any) -> tuple[tuple[str, Any, Any], ...]:
+    """(what, term, how it is written) on the card; nothing of batches that do not fit."""
+    slow = worth.slowdown_batch
+    here = (("speed-up at this batch", worth.speedup, None), ("time per token with the draft", worth.tpot_s, None),
+            ("best draft length", worth.best_length, None),
+            ("break-even acceptance, closed form", worth.break_even_acceptance, chance)) if batch <= most.value else ()
+    late = (("slower from this batch on", slow, None),) if slow is not None and slow.value <= most.value else ()
+    return (("sequences that fit", most, None), *here, *late)
 
 
 def numbered(ledger: Ledger, rows: tuple[tuple[str, Any, Any], ...]) -> tuple[tuple[str, Number], ...]:
@@ -90,7 +98,7 @@ def where(answer: Any) -> str:
     query, deployment = answer.query, answer.break_even.deployment
     return plain(f"{deployment.model.name} with {query.draft_model} as its draft on {deployment.accelerator.name}, "
                  f"{query.batch:,} sequences of {query.context:,} tokens, {query.draft_tokens} draft tokens a step, at the "
-                 "acceptance measured above")
+                 "tokens a step measured above")
 
 
 def before(count: int) -> str:

@@ -200,6 +200,17 @@ def test_a_step_shows_every_guess_and_who_wrote_what():
     assert [fall.number for fall in whole.falls] == [12, 11, 10, 9, 8, 7] and whole.before.startswith("6 steps came before")
 
 
+def test_batches_that_do_not_fit_are_marked_in_table_and_chart():
+    page = page_of("scene=speculation")
+    most = page.answer.break_even.most.value
+    marks = {batch: fits for batch, _, fits in page.cascade.batches}
+    assert marks == {batch: batch <= most for batch in marks} and set(marks.values()) == {True, False}
+    spec = charts.charts(page)["batches"]
+    assert {row["batch"]: row["fits"] for row in spec["data"]["values"]} == marks
+    crowded = dict(page_of("scene=speculation&batch=64").cascade.gains)
+    assert "sequences that fit" in crowded and "speed-up at this batch" not in crowded
+
+
 def test_dials_are_the_fields_of_the_question():
     page = page_of("scene=speculation&draft_tokens=6&temperature=0.5")
     by_name = {dial.field: dial for dial in page.dials}

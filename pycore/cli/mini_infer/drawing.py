@@ -147,7 +147,8 @@ def document(answer: Answer, *, pictures: bool) -> dict[str, Any]:
     parts = ("waste", "conversation", "waterfall", "exhibit")
     made |= {name: plain(getattr(answer, name)) for name in parts if getattr(answer, name) is not None}
     if answer.break_even is not None:
-        made["break_even"] = {"batches": plain(answer.break_even.batches), "verdict": answer.break_even.speculation.verdict}
+        made["break_even"] = {"batches": plain(answer.break_even.batches), "most": plain(answer.break_even.most),
+                              "verdict": answer.break_even.speculation.verdict}
     return made
 
 

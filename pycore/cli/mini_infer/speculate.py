@@ -17,11 +17,11 @@ EPILOG = """\b
 Examples:
   mini-infer speculate
   mini-infer speculate --draft-tokens 8 --similarity 40 --temperature 0.5
-  mini-infer speculate --model llama-3.3-70b --draft-model llama-3.2-1b --gpu h100
+  mini-infer speculate --model llama-3.3-70b --draft-model llama-3.2-1b --gpu b300
 
 \b
 The two models are tiny and known exactly, so that every chance can be shown; --model, --draft-model and --gpu say whose step
-times turn the measured acceptance into a speed-up.
+times turn the tokens a step that were measured into a speed-up.
 """
 
 
@@ -66,7 +66,7 @@ def figures(found: Waterfall) -> None:
     for term in (found.acceptance, found.exact, found.measured, found.expected, found.wasted_share):
         output.line(f"  {term.name}: {term.text}")
     output.table(("draft tokens", "tokens a step, closed form", "measured"), [
-        (rung.draft_tokens, significant(rung.expected, 4), significant(rung.measured, 4)) for rung in found.curve],
+        (rung.draft_tokens, significant(rung.expected, 4), significant(rung.measured.value, 4)) for rung in found.curve],
         right=(0, 1, 2))
 
 
@@ -75,5 +75,6 @@ def worth(found: BreakEven) -> None:
     output.heading(f"On {found.deployment.accelerator.name} with {found.deployment.model.name}, "
                    f"drafted by {found.deployment.draft.name}")
     output.line(f"  {found.speculation.verdict}")
-    output.table(("sequences", "speed-up"), [(f"{batch:,}", significant(gain, 4)) for batch, gain in found.batches],
-                 right=(0, 1))
+    output.table(("sequences", "speed-up", ""), [
+        (f"{batch:,}", significant(gain, 4), "" if batch <= found.most.value else "does not fit")
+        for batch, gain in found.batches], right=(0, 1))

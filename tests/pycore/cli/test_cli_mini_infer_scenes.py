@@ -123,7 +123,8 @@ def test_speculate_shows_chances_and_the_closed_form(run, document):
     (("blocks", "--script", "nosuchfile"), "--script"), (("blocks", "--blocks", "0"), "--blocks"),
     (("blocks", "--policy", "lottery"), "--policy"), (("blocks", "--events", "/no/such/folder/file"), "--events"),
     (("radix", "--prompts", "> a b"), "--prompts"), (("speculate", "--gpu", "abacus"), "--gpu"),
-    (("speculate", "--draft-model", "nobody"), "--draft-model"), (("museum", "--fault", "gremlin"), "--fault"),
+    (("speculate", "--draft-model", "nobody"), "--draft-model"), (("speculate", "--context", "300000"), "--context"),
+    (("museum", "--fault", "gremlin"), "--fault"),
     (("events", "/no/such/file"), "--events"), (("events", "."), "--events"), (("scene", "--scene", "opera"), "--scene"),
     (("events", "{}"), "--events"), (("blocks", "--model", "nobody"), "--model"), (("events", "\x00"), "--events")])
 def test_what_cannot_be_answered_is_said_in_a_line(run, arguments, says):

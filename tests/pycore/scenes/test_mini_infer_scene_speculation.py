@@ -4,10 +4,12 @@ from fractions import Fraction
 
 import pytest
 
+from pycore.errors import InputError
 from pycore.scenes import bigrams
 from pycore.scenes.bigrams import TEMPERATURES, WORDS, acceptance, draft, residual, target
 from pycore.scenes.drafting import Pair, below, run
 from pycore.scenes.waterfall import waterfall
+from pycore.systems import infersize
 from pycore.systems.mini_infer import Query, answer
 
 SIMILARITIES = (0, 10, 50, 90, 100)
@@ -111,10 +113,17 @@ def test_every_step_adds_up():
 
 def test_the_curve_rises_with_the_length_and_stays_by_the_formula():
     curve = waterfall(draft_tokens=4, similarity=70, temperature="1", seed=1, steps=1, block_size=4).curve
-    assert [rung.draft_tokens for rung in curve] == list(range(1, 9))
+    assert [rung.draft_tokens for rung in curve] == list(range(1, 17))
     for rung, longer in zip(curve, curve[1:], strict=False):
-        assert rung.measured <= longer.measured and rung.expected < longer.expected
-        assert rung.measured == pytest.approx(rung.expected, rel=0.15)
+        assert rung.measured.value <= 1.05 * longer.measured.value and rung.expected < longer.expected
+    assert all(rung.measured.value == pytest.approx(rung.expected, rel=0.15) for rung in curve[:8])
+
+
+@pytest.mark.parametrize("draft_tokens", [1, 4, 16])
+def test_tokens_a_step_of_the_asked_length_are_one_value_wherever_they_stand(draft_tokens):
+    found = answer(Query(scene="speculation", draft_tokens=draft_tokens))
+    assert found.waterfall.curve[draft_tokens - 1].measured.value == found.waterfall.measured.value
+    assert found.break_even.speculation.expected_tokens.value == found.waterfall.measured.value
 
 
 def test_the_pool_holds_guesses_until_they_are_rolled_back():
@@ -139,6 +148,43 @@ def test_what_it_is_worth_on_a_card():
     gains = [gain for _, gain in found.break_even.batches]
     assert gains[0] > 1 and gains[0] == max(gains)
     assert found.break_even.speculation.speedup.value == pytest.approx(gains[0])
+
+
+@pytest.mark.parametrize("temperature", ["0", "1"])
+def test_the_speed_up_follows_the_tokens_a_step_that_were_measured(temperature):
+    found = answer(Query(scene="speculation", temperature=temperature))
+    worth, measured = found.break_even.speculation, [1.0, *(rung.measured.value for rung in found.waterfall.curve)]
+    step = found.waterfall.measured.value / worth.speedup.value  # what a step costs in plain ones, whatever it keeps
+    closed = found.waterfall.expected.value / step
+    assert temperature == "1" or worth.speedup.value > 1.2 * closed
+    assert dict(found.break_even.batches)[8] == pytest.approx(worth.speedup.value)
+    assert len(worth.length_curve) == len(measured) and worth.best_speedup.value == max(gain for _, gain in worth.length_curve)
+    assert worth.length_curve[4][1] == pytest.approx(measured[4] / step)
+
+
+def test_batches_that_do_not_fit_are_no_part_of_the_sentence():
+    """8B and 1B weights leave a 24 GB card room for a dozen contexts of 2,048 tokens: infersize says how many."""
+    found = answer(Query(scene="speculation")).break_even
+    asked = infersize.Query(model="llama-3.1-8b", gpu="rtx 4090", draft_model="llama-3.2-1b", sequences=8, context=2048,
+                            prompt=1024, output=1024)
+    most = infersize.answer(asked, with_matrix=False).capacity.max_sequences
+    assert found.most.value == most.value and 1 <= most.value < 64 and found.most in answer(Query(scene="speculation")).terms
+    assert f"{most.value:,} sequences fit; it pays at every batch of those." in found.speculation.verdict
+    assert "4,096" not in found.speculation.verdict
+
+
+def test_a_batch_that_does_not_fit_and_a_card_that_holds_none_are_said():
+    many = answer(Query(scene="speculation", batch=64)).break_even
+    assert many.speculation.verdict.startswith("64 sequences of this context do not fit. ")
+    none = answer(Query(scene="speculation", model="llama-3.3-70b", gpu="h100")).break_even
+    assert none.most.value == 0 and none.speculation.verdict.startswith("Not one sequence of this context fits")
+
+
+@pytest.mark.parametrize("context", [131073, 1 << 20])
+def test_a_context_beyond_the_models_is_refused_by_name(context):
+    with pytest.raises(InputError, match="131,072 tokens that Llama 3.1 8B was made for") as caught:
+        answer(Query(scene="speculation", context=context))
+    assert caught.value.field == "context"
 
 
 def test_draws_are_even_and_below_their_limit():
