@@ -103,7 +103,7 @@ class Sampler:
         if self.settings.seed is None:
             generator.seed()
         else:
-            generator.manual_seed(self.settings.seed)
+            generator.manual_seed(stream(self.settings.seed))
         return generator
 
     def twin(self, settings: Sampling, prompt: Iterable[int]) -> "Sampler":
@@ -169,6 +169,18 @@ class Sampler:
         values, tokens = logprobs.topk(min(self.settings.logprobs, len(logprobs)))
         top = tuple(zip(tokens.tolist(), values.tolist(), strict=True))
         return Choice(token=token, logprob=float(logprobs[token]), top=top)
+
+
+def stream(seed: int) -> int:
+    """What torch's generator is given for a seed. On the CPU it takes 32 bits of it: a seed of so many is given as it is, so
+    that it draws what torch draws by it; of others all 64 bits are mixed as SplitMix64 does (Steele, Lea and Flood 2014),
+    so that seeds 2**32 apart draw differently."""
+    seed %= 2 * SEEDS
+    if seed < 1 << 32:
+        return seed
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        seed = (seed ^ seed >> shift) * factor % (2 * SEEDS)
+    return seed & 0xFFFFFFFF
 
 
 def distribution(scores: Tensor, settings: Sampling) -> Tensor:

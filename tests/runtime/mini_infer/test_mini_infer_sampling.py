@@ -12,7 +12,7 @@ from transformers.generation import logits_process as oracle
 from pycore.errors import InputError
 from runtime.mini_infer.acceptance import NO_GUESS, accepted
 from runtime.mini_infer.engine import Engine, Generation
-from runtime.mini_infer.sampling import Choice, Sampler, Sampling, distribution
+from runtime.mini_infer.sampling import SEEDS, Choice, Sampler, Sampling, distribution, stream
 
 VOCABULARY = 40
 
@@ -185,3 +185,15 @@ def test_settings_outside_their_range_are_refused_by_name(wrong):
     with pytest.raises(InputError) as caught:
         Sampling(**wrong)
     assert caught.value.field == next(iter(wrong))
+
+
+def test_all_64_bits_of_a_seed_count():
+    """torch's generator on the CPU would take the lower 32: 7 and 7 + 2**32 said the same."""
+    seeds = [7, 7 + (1 << 32), 7 + (1 << 62), -1, (1 << 32) - 1, SEEDS - 1, -SEEDS, 0]
+
+    def drawn(seed: int) -> tuple[int, ...]:
+        sampler = Sampler(Sampling(seed=seed), ())
+        return tuple(sampler.choose(torch.zeros(VOCABULARY)).token for _ in range(12))
+
+    assert len({drawn(seed) for seed in seeds}) == len(seeds) and drawn(7) == drawn(7)
+    assert len({stream(1 << bit) for bit in range(64)}) == 64 and stream((1 << 32) - 1) == (1 << 32) - 1
