@@ -70,10 +70,8 @@ def recorded(found: Opened, path: str | None) -> Iterator[None]:
     def text(token: int) -> str:
         return words.token_bytes(token).decode("utf-8", "replace")
 
-    with engine.part("events").recording(found.engine, path, words=text, model=found.source.name) as sink:
+    with engine.part("events").recording(found.engine, path, words=text, model=found.source.name, ended=say):
         yield
-    if sink.fault:
-        say(sink.fault)
 
 
 def opened(chosen: Choices) -> Opened:

@@ -114,10 +114,12 @@ def test_a_disk_that_is_full_ends_the_recording_and_not_the_engine(ours, tmp_pat
     sink("{}\n")
     assert "No space" in sink.fault
     engine = Engine.of(ours, blocks=10)
-    with recording(engine, "/dev/full" if os.path.exists("/dev/full") else tmp_path / "x") as found:
+    heard: list[str] = []
+    with recording(engine, "/dev/full" if os.path.exists("/dev/full") else tmp_path / "x", ended=heard.append) as found:
         engine.add(Generation(id="a", prompt=text(5), max_tokens=2))
         while not engine.idle:
             engine.step()
+        assert not os.path.exists("/dev/full") or len(heard) == 1 and "No space" in heard[0], "said while the engine runs, once"
     assert not os.path.exists("/dev/full") or "No space" in found.fault
 
 
