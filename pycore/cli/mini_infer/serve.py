@@ -66,7 +66,9 @@ def command(word: str | None, events: str | None, **options: Any) -> None:
 
 def keys(given: tuple[str, ...]) -> tuple[str, ...]:
     """The keys that are accepted. Raises InputError for an empty one, which anybody has."""
-    found = given or tuple(filter(None, [os.environ.get(KEY_VARIABLE)]))
+    found = given or ((os.environ[KEY_VARIABLE],) if KEY_VARIABLE in os.environ else ())
+    if not given and found == ("",):
+        raise InputError("api_key", f"an empty {KEY_VARIABLE}", "accepted: printable characters, or the variable not set")
     if any(not key.strip() or not key.isprintable() for key in found):
         raise InputError("api_key", "an empty or unprintable key", "accepted: printable characters")
     return found

@@ -122,6 +122,12 @@ def run(capsys, *options: str) -> tuple[int, str]:
     return status, said.out + said.err
 
 
+def test_an_empty_key_from_the_environment_is_no_open_door(folder, capsys, monkeypatch):
+    monkeypatch.setenv("MINI_INFER_API_KEY", "")
+    status, words = run(capsys, "--model", str(folder), "--port", "0")
+    assert status == 2 and "MINI_INFER_API_KEY" in words and "--api-key" in words
+
+
 def test_a_key_from_the_environment_is_asked_for_and_not_shown(folder):
     process, url, said = started(folder, "--host", "0.0.0.0", MINI_INFER_API_KEY="hidden")
     try:
