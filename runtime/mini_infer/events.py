@@ -11,8 +11,8 @@ from runtime.mini_infer.engine import Engine
 
 
 class Sink:
-    """Lines into a file, each as soon as it is there. A full disk ends the recording, not the engine; `fault` says so, and `ended`
-    is told it at once."""
+    """Lines into a file, each as soon as it is there. A full disk ends the recording, not the engine; `fault` says so, and
+    `ended` is told it at once."""
 
     def __init__(self, file: FileIO, ended: Callable[[str], None] = lambda fault: None):
         self._file, self.fault, self.ended = file, "", ended
