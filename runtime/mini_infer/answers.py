@@ -57,12 +57,13 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One text that is over; seconds since it was asked for, None for what never came."""
+    """One text that is over; seconds since it was asked for, None for what never came. `samples`: how many texts its prompt
+    was asked for; None of all but the first of them, so that it is counted once a prompt."""
 
     finish: Finish
     prompt_tokens: int
     max_tokens: int
-    samples: int
+    samples: int | None
     tokens: int
     seconds: float
     scheduled: float | None

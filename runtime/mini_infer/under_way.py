@@ -45,6 +45,7 @@ class Sample:
             return None if moment is None else (moment - self.asked_ns) / 1e9
 
         scheduled = self.sequence.first_scheduled_ns if self.sequence else None
+        samples = None if self.index % self.ask.samples else self.ask.samples
         return Record(finish=finish, prompt_tokens=len(self.ask.prompt), max_tokens=self.ask.max_tokens,
-                      samples=self.ask.samples, tokens=self.stream.count, seconds=since(now_ns), scheduled=since(scheduled),
+                      samples=samples, tokens=self.stream.count, seconds=since(now_ns), scheduled=since(scheduled),
                       first_token=since(self.first_ns))

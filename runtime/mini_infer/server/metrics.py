@@ -1,4 +1,8 @@
-"""What a Prometheus server reads, under vLLM's names (https://docs.vllm.ai, "Metrics"), so that its dashboards work here."""
+"""What a Prometheus server reads, under vLLM's names (https://docs.vllm.ai, "Metrics"), so that its dashboards work here.
+
+Not there: spec_decode_num_drafts, spec_decode_num_accepted_tokens_per_pos, request_max_num_generation_tokens,
+cache_config_info. Labels are model_name alone: there is one engine.
+"""
 
 from collections.abc import Callable, Iterator
 
@@ -19,6 +23,7 @@ TIMES = {
     "request_queue_time_seconds": "From arrival to the first step that computes of it",
     "request_prefill_time_seconds": "From that step to the first token",
     "request_decode_time_seconds": "From the first token to the last",
+    "request_inference_time_seconds": "From the first step that computes of it to the last token",
 }
 SIZES = {
     "request_prompt_tokens": "Tokens of a prompt", "request_generation_tokens": "Tokens of a text",
@@ -81,12 +86,15 @@ class Metrics(Watcher):
     def over(self, record: Record) -> None:
         self.finished.labels(self.model, FINISHED[record.finish]).inc()
         seen = {"request_prompt_tokens": record.prompt_tokens, "request_generation_tokens": record.tokens,
-                "request_params_max_tokens": record.max_tokens, "request_params_n": record.samples}
+                "request_params_max_tokens": record.max_tokens}
+        if record.samples is not None:
+            seen["request_params_n"] = record.samples
         if record.finish in ("stop", "length"):
             decode = record.seconds - record.first_token
             seen |= {"e2e_request_latency_seconds": record.seconds, "request_queue_time_seconds": record.scheduled,
                      "request_prefill_time_seconds": record.first_token - record.scheduled,
-                     "request_decode_time_seconds": decode}
+                     "request_decode_time_seconds": decode,
+                     "request_inference_time_seconds": record.seconds - record.scheduled}
             if record.tokens > 1:
                 seen["request_time_per_output_token_seconds"] = decode / (record.tokens - 1)
         for name, value in seen.items():
