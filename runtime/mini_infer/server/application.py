@@ -132,6 +132,7 @@ class Endpoints:
         requests.check_model(self.service, asked.model)
         requests.check_stream(asked)
         loop = asyncio.get_running_loop()
+        requests.check_places(self.service, asked)
         answer = await self.service.submit(await loop.run_in_executor(self.tokenising, asks, self.service, asked))
         if asked.stream:
             return sending.EventStream(answer, shape(answer))

@@ -23,6 +23,14 @@ def check_stream(request: Common) -> None:
         raise Refusal(400, "stream_options: only with stream", param="stream_options", code="invalid_value")
 
 
+def check_places(service: Service, request: Common) -> None:
+    """Raise Refusal for more prompts than there are places, however many texts each of them is asked for."""
+    prompts, places = len(getattr(request, "prompt", ())), service.seats + service.queue
+    if prompts > places:
+        raise Refusal(400, f"prompt: {prompts} prompts; accepted: at most {places}, seats with queue", param="prompt",
+                      code="invalid_value")
+
+
 def of_chat(service: Service, request: ChatRequest) -> tuple[Ask, ...]:
     """The one ask of a chat request. Raises Refusal, InputError, NotKnown."""
     if request.top_logprobs is not None and not request.logprobs:

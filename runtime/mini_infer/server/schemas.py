@@ -67,8 +67,10 @@ def _content(value: object) -> object:
 
 
 def _variables(value: object) -> object:
-    """Variables of a chat template (`enable_thinking`); those that the request itself fills are not among them."""
-    taken = {"add_generation_prompt", "messages", "self"}
+    """Variables of a chat template (`enable_thinking`); what the template is given otherwise, by the request
+    or by its model, is not among them, nor is what is refused as a field."""
+    taken = {"add_generation_prompt", "messages", "self", "tools", "documents", "bos_token", "eos_token", "pad_token",
+             "unk_token", "raise_exception", "strftime_now", "loop", "range", "dict", "namespace"}
     if value is not None and (not isinstance(value, dict) or taken & value.keys()):
         raise ValueError(f"accepted: an object without {', '.join(sorted(taken))}")
     return value

@@ -112,7 +112,7 @@ class ChatShape(Shape):
 
     def _one(self, token: int, logprob: float) -> Json:
         raw = self.words.token_bytes(token)
-        return {"token": raw.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(raw)}
+        return {"token": raw.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(raw) or None}
 
 
 class CompletionShape(Shape):

@@ -357,9 +357,25 @@ def test_peer_11_metrics_count_under_vllms_names(random):
     for name in ("e2e_request_latency_seconds", "request_time_per_output_token_seconds", "request_queue_time_seconds"):
         assert grown[f"vllm:{name}_count", ""] == 3 and grown[f"vllm:{name}_sum", ""] > 0
     assert grown["vllm:prefix_cache_queries_total", ""] == prompt and "vllm:prefix_cache_hits_total", "" in after
+    assert grown["vllm:request_params_n_count", ""] == 2 and grown["vllm:request_params_n_sum", ""] == 2 + 1
+    inference = grown["vllm:request_prefill_time_seconds_sum", ""] + grown["vllm:request_decode_time_seconds_sum", ""]
+    assert grown["vllm:request_inference_time_seconds_sum", ""] == pytest.approx(inference)
     for name in ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc"):
         assert after[f"vllm:{name}", ""] == 0
     assert ("vllm:num_preemptions_total", "") in after
+
+
+def test_a_token_without_a_word_has_no_bytes():
+    """Rows of a model beyond its tokenizer's words: OpenAI's schema has null where there are none."""
+    from runtime.mini_infer.server.shapes import ChatShape
+
+    class Words:
+        def token_bytes(self, token: int) -> bytes:
+            return b"" if token == 9 else b"a"
+
+    shape = ChatShape.__new__(ChatShape)
+    shape.words = Words()
+    assert shape._one(9, -1.0) == {"token": "", "logprob": -1.0, "bytes": None} and shape._one(8, -1.0)["bytes"] == [97]
 
 
 def test_harmless_fields_are_taken(parrot):

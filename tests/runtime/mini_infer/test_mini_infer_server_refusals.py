@@ -91,6 +91,13 @@ def test_peer_4_fields_that_cannot_be(more, field, parrot):
             assert found["param"] == field and field.split("[")[0].split(".")[0] in found["message"]
 
 
+def test_more_prompts_than_places_are_the_prompts_fault(parrot):
+    service = parrot.service
+    places = service.seats + service.queue
+    found = error(parrot.http.post(COMPLETIONS, json={"prompt": ["a"] * (places + 1), "max_tokens": 1}))
+    assert places < 128 and found["param"] == "prompt" and f"at most {places}" in found["message"]
+
+
 @pytest.mark.parametrize(("more", "field"), [
     ({"prompt": ""}, "prompt"), ({"prompt": []}, "prompt"), ({"prompt": [[]]}, "prompt"), ({"prompt": [300]}, "prompt"), ({"prompt": [-1]}, "prompt"),
     ({"prompt": [1, "a"]}, "prompt"), ({"prompt": ["a", ""]}, "prompt"), ({"prompt": 5}, "prompt"), ({"prompt": None}, "prompt"),
@@ -117,6 +124,8 @@ def test_peer_4_prompts_that_cannot_be(more, field, parrot):
     ({"response_format": {"type": "json_object"}}, "response_format"), ({"logprobs": 5}, "logprobs"), ({"top_logprobs": 3}, "top_logprobs"),
     ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"), ({"modalities": ["audio"]}, "modalities"), ({"reasoning_effort": "high"}, "reasoning_effort"),
     ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs"), ({"chat_template_kwargs": 5}, "chat_template_kwargs"),
+    ({"chat_template_kwargs": {"bos_token": "x"}}, "chat_template_kwargs"), ({"chat_template_kwargs": {"tools": []}}, "chat_template_kwargs"),
+    ({"chat_template_kwargs": {"raise_exception": 1}}, "chat_template_kwargs"), ({"chat_template_kwargs": {"range": 1}}, "chat_template_kwargs"),
     ({"chat_template_kwargs": {"self": 1}}, "chat_template_kwargs"), ({"prompt": "a"}, "prompt")], ids=lambda value: ascii(value)[:50])
 def test_peer_4_conversations_that_cannot_be(more, field, parrot):
     body = json.dumps({"messages": HELLO, "max_tokens": 4} | more)
