@@ -37,7 +37,8 @@ class Query:
     script: str = knob(SCRIPT, "Events", long=True, group=EVENTS,
                        help="One event a line: add NAME PROMPT +OUTPUT [like NAME TOKENS] [priority N], fork NAME as NEW, "
                             "abort NAME, step [N]. What is left runs to its end.")
-    policy: str = knob("chunked", "Policy", choices=tuple(POLICIES), group=POOL, help="Who advances in each step.")
+    policy: str = knob("chunked", "Policy", choices=tuple(POLICIES), group=POOL,
+                      help="Who advances in each step. slo-aware is the engine's alone: a scene has no clock.")
     block_size: int = knob(4, "Block", unit="tokens", low=1, high=64, group=POOL, help="Tokens in a block.")
     blocks: int = knob(12, "Blocks", low=1, high=256, group=POOL, help="Blocks of the pool.")
     prefix_cache: bool = knob(True, "Prefix cache", group=POOL, help="Blocks of equal prefixes are found again.")

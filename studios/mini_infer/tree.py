@@ -54,7 +54,8 @@ def tree(frame: Frame) -> Tree:
     blocks = sum(len(one.blocks) for one in ordered)
     held = sum(count > 0 for one in ordered for count in one.references)
     return Tree(nodes=nodes, height=LINE * len(nodes) + 4,
-                says=f"{blocks:,} blocks in {len(ordered):,} runs, {held:,} of them held by somebody",
+                says=f"{blocks:,} block{'s' * (blocks != 1)} in {len(ordered):,} run{'s' * (len(ordered) != 1)}, "
+                     f"{held:,} of them held by somebody",
                 note=f"{len(ordered) - MOST_NODES:,} more runs are not drawn" if len(ordered) > MOST_NODES else "")
 
 

@@ -185,6 +185,10 @@ def test_every_prompt_says_what_it_found(pages):
     assert not any(choice.chosen for choice in page_of("scene=radix&prompts=a%20b%20c").presets)
 
 
+def test_one_block_is_one_block():
+    assert page_of("scene=radix&prompts=a%20b%20c%20d%20e&frame=3&answer_tokens=1").tree.says.startswith("1 block in 1 run, ")
+
+
 def test_a_step_shows_every_guess_and_who_wrote_what():
     page = page_of("scene=speculation&frame=3")
     assert [fall.number for fall in page.cascade.falls] == [3, 2, 1] and [fall.here for fall in page.cascade.falls] == [True, False, False]
