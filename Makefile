@@ -4,6 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 FACTS  ?=
 PORT   ?= 8000
+# Two workers, a file of tests at a time; PYTEST_ARGS="..." says it otherwise.
+PYTEST_ARGS ?= -n 2 --dist loadfile
 
 .PHONY: serve test check-data bench venv browser build lint clean help
 

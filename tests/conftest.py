@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+import runtime  # noqa: F401 - before anything loads torch: it settles how long torch's threads wait for each other
+
 settings.register_profile("desk", deadline=None)
 settings.register_profile("server", deadline=None, derandomize=True)
 settings.load_profile("server" if os.environ.get("CI") else "desk")
