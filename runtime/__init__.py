@@ -11,7 +11,7 @@ from collections.abc import MutableMapping
 
 SPINS = 20_000
 """Turns at a barrier. Side by side: on a quiet machine as fast as libgomp's own choice within noise (1,000 turns took 1.3 to
-2 times as long, 6,000 1.1 times); beside three busy processes on two cores a token took less than a twentieth of the time."""
+2 times as long, 6,000 1.1 times); beside three busy processes on two cores a token took less than a twentieth of that."""
 
 
 def settle_spins(environment: MutableMapping[str, str]) -> None:
