@@ -23,7 +23,9 @@ STABLE_IDS = ("int8", "int4", "nf4", "fp8-e4m3", "fp8-e5m2", "mxfp4", "nvfp4", "
 
 magnitudes = st.floats(2.0**-7, 64, width=32)
 numbers = st.one_of(st.just(0.0), magnitudes, magnitudes.map(lambda value: -value))
-tensors = arrays(np.float32, array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=70), elements=numbers)
+# Of three dimensions smaller sides: more numbers than hypothesis draws for one example are a fault of the test to it.
+shapes = st.one_of(array_shapes(min_dims=1, max_dims=2, max_side=70), array_shapes(min_dims=3, max_dims=3, max_side=20))
+tensors = arrays(np.float32, shapes, elements=numbers)
 
 
 def variants() -> list:
