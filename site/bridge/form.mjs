@@ -15,6 +15,7 @@ export function set(form, name, value) {
   if (!field) return;
   if (field.type === "checkbox") field.checked = ["yes", "true", "1", "on"].includes(value.toLowerCase());
   else field.value = value;
+  if (field.options && field.value !== value) field.add(Object.assign(new Option(value, value, true, true), { hidden: true })); // refused by name
 }
 
 export function fill(form, query) {

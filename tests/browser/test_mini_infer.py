@@ -5,7 +5,7 @@ import json
 import re
 
 import pytest
-from driving import Site, ready
+from driving import LOAD_MS, Site, ready
 from playwright.sync_api import Page, expect
 
 STEP_MS = 20_000
@@ -288,3 +288,13 @@ def test_a_file_from_elsewhere_is_asked_for_again(opened, site):
     page.goto(site.page("mini_infer", "?scene=recorded&events=upload:0123456789abcdef:theirs.jsonl"))
     ready(page, "stale")
     expect(page.locator("#error-events")).to_contain_text("chosen elsewhere", timeout=STEP_MS)
+
+
+def test_a_choice_that_there_is_not_is_refused_by_name_and_another_is_taken(opened, site):
+    """A select drops what is no option of it: the address said one scene, the page showed another and no word."""
+    page, _ = opened()
+    page.goto(site.page("mini_infer", "?scene=nope"))
+    expect(page.locator("[data-error-for=scene]")).to_contain_text("nope", timeout=LOAD_MS)
+    page.locator("select[name=scene]").select_option("radix")
+    expect(page.locator("[data-error-for=scene]")).to_be_hidden(timeout=LOAD_MS)
+    expect(page.locator("#panel h1")).to_contain_text("prefix cache")
