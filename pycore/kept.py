@@ -6,20 +6,34 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 
+class Results(OrderedDict):
+    """The last `most` results, by the arguments that they are of."""
+
+    def __init__(self, most: int):
+        super().__init__()
+        self.most = most
+
+    def keep(self, arguments: tuple, made: Any) -> None:
+        self[arguments] = made
+        while len(self) > self.most:
+            self.popitem(last=False)
+
+    def found(self, arguments: tuple) -> Any:
+        """One that is there, which is now the last asked for."""
+        self.move_to_end(arguments)
+        return self[arguments]
+
+
 def kept(most: int) -> Callable:
     """Decorator: the last `most` results are kept by the (hashable) positional arguments; `.holds(*arguments)` asks."""
     def decorate(function: Callable) -> Callable:
-        results: OrderedDict[tuple, Any] = OrderedDict()
+        results = Results(most)
 
         @functools.wraps(function)
         def call(*arguments: Any) -> Any:
             if arguments not in results:
-                made = function(*arguments)
-                results[arguments] = made
-                while len(results) > most:
-                    results.popitem(last=False)
-            results.move_to_end(arguments)
-            return results[arguments]
+                results.keep(arguments, function(*arguments))
+            return results.found(arguments)
 
         call.holds = lambda *arguments: arguments in results
         return call
@@ -33,17 +47,13 @@ def kept_in_steps(most: int) -> Callable:
     One that is given up on the way keeps nothing. `.whole(*arguments)` runs to the end.
     """
     def decorate(function: Callable[..., Generator]) -> Callable:
-        results: OrderedDict[tuple, Any] = OrderedDict()
+        results = Results(most)
 
         @functools.wraps(function)
         def steps(*arguments: Any) -> Generator:
             if arguments not in results:
-                made = yield from function(*arguments)
-                results[arguments] = made
-                while len(results) > most:
-                    results.popitem(last=False)
-            results.move_to_end(arguments)
-            return results[arguments]
+                results.keep(arguments, (yield from function(*arguments)))
+            return results.found(arguments)
 
         steps.holds = lambda *arguments: arguments in results
         steps.whole = lambda *arguments: drained(steps(*arguments))
