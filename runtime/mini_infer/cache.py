@@ -53,20 +53,27 @@ class Cache:
         """Queries (..., head width) as the keys here are turned; and what attention found, turned back."""
         return x if self.rotation is None else x @ self.rotation
 
-    def write(self, layer: int, slots: Tensor, keys: Tensor, values: Tensor) -> None:
-        """Put keys and values (n, kv heads, head width) of n tokens into slots (n): block x block size + place."""
+    def places(self, slots: Tensor) -> Tensor:
+        """Where keys and then values of slots (n), block x block size + place, are in every layer: (2n), for `write`."""
+        return (slots + self.values_at * self.block_size).flatten()
+
+    def lines(self, tables: Tensor) -> Tensor:
+        """Where keys and values of block tables (n, blocks) are in every layer: (2, n, blocks), for `read`."""
+        return tables + self.values_at[:, :, None]
+
+    def write(self, layer: int, places: Tensor, keys: Tensor, values: Tensor) -> None:
+        """Put keys and values (n, kv heads, head width) of n tokens into their places (2n)."""
         new = torch.cat([keys, values])
         rows = new if self.plain else self.kept.encode(self.turned(new))
-        places = (slots + self.values_at * self.block_size).flatten()
         self.pages[layer].view(-1, self.kv_heads, self.kept.row).index_copy_(0, places, rows)
 
-    def read(self, layer: int, tables: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of block tables (n, blocks), each (n, kv heads, blocks x block size, head width)."""
-        gathered = self.pages[layer].index_select(0, (tables.flatten() + self.values_at).flatten())
+    def read(self, layer: int, lines: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of lines (2, n, blocks), each (n, kv heads, blocks x block size, head width)."""
+        gathered = self.pages[layer].index_select(0, lines.flatten())
         gathered = gathered.view(-1, self.kv_heads, self.kept.row)
         if not self.plain:
             gathered = self.kept.decode(gathered, self.dtype)
-        shape = (2, tables.shape[0], tables.shape[1] * self.block_size, self.kv_heads, self.head_width)
+        shape = (2, lines.shape[1], lines.shape[2] * self.block_size, self.kv_heads, self.head_width)
         keys, values = gathered.view(shape).transpose(2, 3)
         return keys, values
 

@@ -22,7 +22,8 @@ from runtime.mini_infer.model import Model
 class Alike:
     """Parts of equally many tokens each: one, or a token and guesses after it.
 
-    `rows` (n x count) in the step, `tables` (n, blocks), `mask` (n, count, tokens): what each sees.
+    `rows` (n x count) in the step, `tables` (n, blocks), once a step runs its lines in the cache; `mask` (n, count,
+    tokens): what each sees.
     """
 
     rows: Tensor
@@ -98,10 +99,12 @@ def _verified(item: Scheduled, guesses: Mapping[str, Sequence[int]]) -> Schedule
 
 def forward(model: Model, cache: Cache, batch: Batch) -> Tensor:
     """Logits (rows asked for, vocabulary) of a batch; its keys and values are in the cache afterwards."""
-    groups = tuple(replace(group, mask=added(group.mask, model.dtype)) for group in batch.groups)
+    groups = tuple(replace(group, mask=added(group.mask, model.dtype), tables=cache.lines(group.tables))
+                   for group in batch.groups)
+    places = cache.places(batch.slots)
 
     def attend(layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        cache.write(layer, batch.slots, keys, values)
+        cache.write(layer, places, keys, values)
         queries = cache.turned(queries)
         if len(groups) == 1:  # its rows are all rows, in order
             return cache.turned(groups[0].attend(cache, layer, queries)).flatten(1)
@@ -126,8 +129,9 @@ def without_guesses(model: Model, cache: Cache, plan: StepPlan, texts: Mapping[s
             size, table = cache.block_size, item.block_table
             slots = [table[at // size] * size + at % size for at in range(item.start + 1, item.start + item.count)]
             nothing = torch.zeros(len(slots), cache.kv_heads, cache.head_width, dtype=model.dtype, device=model.device)
+            places = cache.places(_long(slots, model.device))
             for layer in range(model.configuration.layers):
-                cache.write(layer, _long(slots, model.device), nothing, nothing)
+                cache.write(layer, places, nothing, nothing)
         return forward(model, cache, batch([_verified(item, {}) for item in items], texts, cache.block_size, model.device))
 
 

@@ -33,9 +33,9 @@ class Shaken(Cache):
         """Queries, and what attention found."""
         return super().turned(self._moved(x))
 
-    def write(self, layer: int, slots: Tensor, keys: Tensor, values: Tensor) -> None:
+    def write(self, layer: int, places: Tensor, keys: Tensor, values: Tensor) -> None:
         """Keys and values."""
-        super().write(layer, slots, self._moved(keys), self._moved(values))
+        super().write(layer, places, self._moved(keys), self._moved(values))
 
     def _moved(self, x: Tensor) -> Tensor:
         return x * (1 + self.noise * (2 * torch.rand(x.shape, generator=self.dice, device=x.device) - 1)).to(x.dtype)

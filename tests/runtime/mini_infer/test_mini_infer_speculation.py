@@ -200,7 +200,7 @@ def keys(cache: Cache, sequence) -> torch.Tensor:
     """What a draft's cache holds of a sequence's computed tokens: keys and values of every layer."""
     layers = range(cache.storage.shape[0])
     tables = torch.tensor([sequence.block_table])
-    return torch.stack([torch.stack(cache.read(layer, tables)) for layer in layers])[:, :, 0, :, :sequence.computed]
+    return torch.stack([torch.stack(cache.read(layer, cache.lines(tables))) for layer in layers])[:, :, 0, :, :sequence.computed]
 
 
 def alone(model, tokens: list[int]) -> torch.Tensor:
@@ -212,7 +212,7 @@ def alone(model, tokens: list[int]) -> torch.Tensor:
     with torch.inference_mode():
         forward(model, cache, batch([item], {"a": tokens}, 8))
     layers = range(model.configuration.layers)
-    return torch.stack([torch.stack(cache.read(layer, torch.tensor([range(blocks)]))) for layer in layers])[:, :, 0, :, :len(tokens)]
+    return torch.stack([torch.stack(cache.read(layer, cache.lines(torch.tensor([range(blocks)])))) for layer in layers])[:, :, 0, :, :len(tokens)]
 
 
 def test_a_step_that_only_moves_blocks_is_one_for_the_draft_too(pairs):
