@@ -62,7 +62,7 @@ class Configuration:
         """The same as the sizing formulas know models."""
         group = AttentionGroup(kind="full", layers=self.layers, query_heads=self.heads, kv_heads=self.kv_heads,
                                key_dim=self.head_width, value_dim=self.head_width)
-        return Model(id=str(hash(self)), name=self.architecture, hub_repository="", hidden_size=self.width,
+        return Model(id=self.architecture, name=self.architecture, hub_repository="", hidden_size=self.width,
                      layers=self.layers, attention_heads=self.heads, kv_heads=self.kv_heads, head_dim=self.head_width,
                      intermediate_size=self.feed_forward, vocabulary=self.vocabulary, tied_embeddings=self.tied,
                      max_context=self.context, groups=(group,), qkv_bias=self.qkv_bias, output_bias=self.attention_bias,
